@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import drain, growth, idle, imports, lateness, lists, planning, schedule, start, webhooks
+from bench import drain, growth, idle, imports, lateness, lists, planning, schedule, start, timeline, webhooks
 from bench.machine import describe_run
 from bench.report import Benchmark
 from bench.sizes import applied, parse_asked
@@ -21,6 +21,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "planning": planning.BENCHMARK,
     "schedule": schedule.BENCHMARK,
     "start": start.BENCHMARK,
+    "timeline": timeline.BENCHMARK,
     "webhooks": webhooks.BENCHMARK,
 }
 RESULTS = Path(__file__).parent / "results"
@@ -40,8 +41,8 @@ def _read_arguments() -> list[tuple[str, dict[str, str]]]:
         epilog=f"benchmarks:\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    told = "which to run, with sizes as in drain:runs=2000:rounds=1; all of them if none is named"
-    parser.add_argument("names", nargs="*", metavar="name", help=told)
+    help_text = "which to run, with sizes as in drain:runs=2000:rounds=1; all of them if none is named"
+    parser.add_argument("names", nargs="*", metavar="name", help=help_text)
     known = {name: benchmark.sizes for name, benchmark in BENCHMARKS.items()}
     try:
         return [parse_asked(text, known) for text in parser.parse_args().names or BENCHMARKS]

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.limits.databases import Database, Postgres, Sqlite, postgres_server
-from bench.limits.growing import Cost, Effort, Place, cost_of
+from bench.limits.growing import Cost, Effort, Point, cost_of
 from bench.plot import Line, Panel, draw
 from bench.report import Benchmark, Cell, Column, Kind, Report, Table
 from bench.sizes import given, size, sizes
@@ -43,9 +43,9 @@ def run() -> Report:
         for name, make in _makers(folder, stack, notes):
             for axis, (_, usual) in _AXES.items():
                 for value in sizes(axis, usual):
-                    place = _place(axis, value)
+                    point = _point(axis, value)
                     print(f"- {name}, {value:,} {_AXES[axis][0]} …", flush=True)
-                    found.setdefault((axis, name), []).append((value, cost_of(place, effort, make, folder)))
+                    found.setdefault((axis, name), []).append((value, cost_of(point, effort, make, folder)))
         print(flush=True)
     plot = Path(given("plot", str(_PLOT)))
     plot.write_text(draw(list(_panels(found))), encoding="utf-8")
@@ -54,10 +54,10 @@ def run() -> Report:
     return Report([_table(axis, found) for axis in dict.fromkeys(axis for axis, _ in found)], notes)
 
 
-def _place(axis: str, value: int) -> Place:
+def _point(axis: str, value: int) -> Point:
     """The usual place with one thing of another size; lanes need as many jobs."""
-    place = replace(Place(), **{axis: value})
-    return replace(place, jobs=max(place.jobs, place.lanes))
+    point = replace(Point(), **{axis: value})
+    return replace(point, jobs=max(point.jobs, point.lanes))
 
 
 def _makers(folder: Path, stack: ExitStack, notes: list[str]) -> Iterator[tuple[str, Callable[[], Database]]]:
@@ -82,10 +82,10 @@ def _table(axis: str, found: Found) -> Table:
         *(Column(f"{name} beside the first", Kind.RATIO) for name in _MEASURES),
     )
     rows: list[tuple[Cell, ...]] = []
-    for (of, database), places in found.items():
+    for (of, database), points in found.items():
         if of == axis:
-            first = places[0][1]
-            for value, cost in places:
+            first = points[0][1]
+            for value, cost in points:
                 costs = tuple(getattr(cost, name) for name in _MEASURES)
                 ratios = (getattr(cost, name) / getattr(first, name) for name in _MEASURES)
                 rows.append((database, f"{value:,}", *costs, *ratios))
@@ -97,11 +97,11 @@ def _panels(found: Found) -> Iterator[Panel]:
         lines = [
             Line(
                 f"{measure}, {database}",
-                [(x, getattr(cost, measure)) for x, cost in places],
+                [(x, getattr(cost, measure)) for x, cost in points],
                 colour,
                 database == "SQLite",
             )
-            for (of, database), places in found.items()
+            for (of, database), points in found.items()
             if of == axis
             for colour, measure in enumerate(_MEASURES)
         ]

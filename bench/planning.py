@@ -69,7 +69,7 @@ def run() -> Report:
                     candidates.append(Candidate(_PEER, "PostgreSQL", size("peer", 1_000), work))
         if "sqlite" in chosen:
             candidates += _of(Sqlite(folder), jobs, due, stack)
-        samples = {str(place): partial(Candidate.sample, each) for place, each in enumerate(candidates)}
+        samples = {str(index): partial(Candidate.sample, each) for index, each in enumerate(candidates)}
         alternate(samples, size("rounds", 5))
     title = f"{due:,} of {jobs:,} jobs due at one instant; median of {size('rounds', 5)} rounds"
     notes.append(f"{_PEER}: {size('peer', 1_000):,} jobs due beside as many others, an executor that does nothing")

@@ -58,9 +58,9 @@ def draw(panels: list[Panel]) -> str:
         f"<style>{_STYLE}</style>",
         f'<rect class="paper" width="{WIDTH}" height="{height}"/>',
     ]
-    for place, panel in enumerate(panels):
-        x = place % COLUMNS * (PANEL_WIDTH + _GAP)
-        parts += [f'<g transform="translate({x} {place // COLUMNS * PANEL_HEIGHT})">', *_panel(panel), "</g>"]
+    for index, panel in enumerate(panels):
+        x = index % COLUMNS * (PANEL_WIDTH + _GAP)
+        parts += [f'<g transform="translate({x} {index // COLUMNS * PANEL_HEIGHT})">', *_panel(panel), "</g>"]
     parts += _legend(panels, rows * PANEL_HEIGHT)
     return "\n".join([*parts, "</svg>", ""])
 
@@ -107,8 +107,8 @@ def _line(line: Line, points: list[tuple[float, float]]) -> list[str]:
 def _legend(panels: list[Panel], top: int) -> list[str]:
     lines = {line.name: line for panel in panels for line in panel.lines}
     parts = []
-    for place, line in enumerate(lines.values()):
-        x, y = _LEFT + place % 3 * 270, top + 14 + place // 3 * 22
+    for index, line in enumerate(lines.values()):
+        x, y = _LEFT + index % 3 * 270, top + 14 + index // 3 * 22
         kind = f"line c{line.colour}{' dashed' if line.is_dashed else ''}"
         parts.append(f'<line class="{kind}" x1="{x}" x2="{x + 34}" y1="{y}" y2="{y}"/>')
         parts.append(f'<text x="{x + 42}" y="{y + 4}">{escape(line.name)}</text>')

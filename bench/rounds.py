@@ -45,7 +45,7 @@ class Candidate:
 
 
 def play(candidates: Sequence[Candidate], rounds: int) -> None:
-    alternate({str(place): partial(Candidate.sample, each) for place, each in enumerate(candidates)}, rounds)
+    alternate({str(index): partial(Candidate.sample, each) for index, each in enumerate(candidates)}, rounds)
 
 
 def _others(used: dict[str, float]) -> float:

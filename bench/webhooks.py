@@ -14,7 +14,7 @@ from functools import partial
 from statistics import median
 
 from bench.limits.databases import Database, HookJob, Postgres, Sqlite, postgres_server
-from bench.limits.webhook_parts import Measured, Place, Sizes, claim_and_settle, deliver, open_place, send
+from bench.limits.webhook_parts import Measured, Setup, Sizes, claim_and_settle, deliver, open_setup, send
 from bench.measure import alternate
 from bench.report import Benchmark, Cell, Column, Kind, Report, Table
 from bench.sizes import given
@@ -50,9 +50,9 @@ class Candidate:
 def run() -> Report:
     sizes = Sizes.given()
     with ExitStack() as stack:
-        place = stack.enter_context(open_place(sizes))
-        databases, notes = _databases(place, stack)
-        candidates = list(_candidates(place, databases))
+        setup = stack.enter_context(open_setup(sizes))
+        databases, notes = _databases(setup, stack)
+        candidates = list(_candidates(setup, databases))
         rounds = _alternate(candidates, sizes)
     title = (
         f"{sizes.hooks:,} webhooks of {sizes.jobs:,} jobs to {sizes.ports} ports, {sizes.slots} at once, "
@@ -65,18 +65,18 @@ def run() -> Report:
     return Report([Table(title, columns, ratios), _cpu_table(candidates, rounds, sizes.hooks)], notes, verdicts)
 
 
-def _databases(place: Place, stack: ExitStack) -> tuple[list[tuple[Database, Database]], list[str]]:
+def _databases(setup: Setup, stack: ExitStack) -> tuple[list[tuple[Database, Database]], list[str]]:
     """For each kind one database for the node and one for the bare loop, with the same jobs."""
-    keys = KeyRing([place.key], os.urandom)
+    keys = KeyRing([setup.key], os.urandom)
     jobs = [
-        HookJob.of(f"{scheme}-{number:06}", place.urls(scheme)[number % place.sizes.ports], keys)
+        HookJob.of(f"{scheme}-{number:06}", setup.urls(scheme)[number % setup.sizes.ports], keys)
         for scheme in ("http", "https")
-        for number in range(place.sizes.jobs)
+        for number in range(setup.sizes.jobs)
     ]
     makers: list[Callable[[], Database]] = []
     notes = []
     if "sqlite" in _chosen("databases", "postgresql,sqlite"):
-        makers.append(lambda: Sqlite(place.folder))
+        makers.append(lambda: Sqlite(setup.folder))
     if "postgresql" in _chosen("databases", "postgresql,sqlite"):
         server = stack.enter_context(postgres_server())
         if server is None:
@@ -93,14 +93,14 @@ def _databases(place: Place, stack: ExitStack) -> tuple[list[tuple[Database, Dat
     return [(made(make), made(make)) for make in makers], notes
 
 
-def _candidates(place: Place, databases: list[tuple[Database, Database]]) -> Iterator[Candidate]:
+def _candidates(setup: Setup, databases: list[tuple[Database, Database]]) -> Iterator[Candidate]:
     for scheme in _chosen("schemes", "http,https"):
         for ours, _ in databases:
-            yield Candidate("whole path", scheme, ours.name, partial(deliver, ours, scheme, place))
-        yield Candidate("bare client", scheme, None, partial(send, "transport", scheme, place))
-        yield Candidate("aiohttp session", scheme, None, partial(send, "aiohttp", scheme, place))
+            yield Candidate("whole path", scheme, ours.name, partial(deliver, ours, scheme, setup))
+        yield Candidate("bare client", scheme, None, partial(send, "transport", scheme, setup))
+        yield Candidate("aiohttp session", scheme, None, partial(send, "aiohttp", scheme, setup))
     for _, bare in databases:
-        yield Candidate("bare claim and settle", None, bare.name, partial(claim_and_settle, bare, place))
+        yield Candidate("bare claim and settle", None, bare.name, partial(claim_and_settle, bare, setup))
 
 
 def _chosen(name: str, usual: str) -> list[str]:

@@ -12,7 +12,7 @@ from hourbell.store.control import ControlStore
 from hourbell.store.list_reader import ListStore
 from tests.backends import EACH
 from tests.database import BACKENDS, Database, PostgresDatabase
-from tests.server import PLACE, remove_server, reserve_place, use_memory_for_files
+from tests.server import SERVER_FOLDER, remove_server, reserve_folder, use_memory_for_files
 from tests.simulation.seeds import describe_seeds
 from tests.skips import pytest_make_collect_report, pytest_runtest_makereport
 
@@ -29,11 +29,11 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # programs under test inherit it
     if not hasattr(config, "workerinput"):
         use_memory_for_files()
-        reserve_place()
+        reserve_folder()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput") and PLACE in os.environ:
+    if not hasattr(config, "workerinput") and SERVER_FOLDER in os.environ:
         remove_server()
 
 

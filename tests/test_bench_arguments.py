@@ -13,7 +13,7 @@ def test_a_benchmark_is_asked_for_with_its_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("rain", "no benchmark is named 'rain'; there are drain, growth, start"),
         ("drain:2000", "'drain:2000' cannot be read; write name:size=number, as in drain:runs=2000:rounds=1"),
@@ -24,8 +24,8 @@ def test_a_benchmark_is_asked_for_with_its_sizes() -> None:
         ("growth:rounds=2,3", "rounds=2,3 of growth is no number of rounds; write rounds=1 or more"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_could_be(text: str, told: str) -> None:
+def test_what_cannot_be_meant_is_refused_with_what_could_be(text: str, reported: str) -> None:
     with pytest.raises(ValueError, match=r".") as refused:
         parse_asked(text, KNOWN)
 
-    assert str(refused.value) == told
+    assert str(refused.value) == reported

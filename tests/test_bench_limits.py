@@ -15,9 +15,11 @@ from bench.limits.plans import add_burst
 from bench.limits.processes import Peer
 from bench.limits.receiver import lowest_ephemeral_port
 from bench.limits.task_jobs import LANES, add_task_jobs
-from bench.limits.webhook_parts import Sizes, mismatch, open_place
+from bench.limits.webhook_parts import Sizes, mismatch, open_setup
 from bench.lists import measure
 from bench.planning import plan_once
+from bench.timeline import QUESTIONS
+from bench.timeline import measure as measure_timeline
 
 from tests.server import server_url
 
@@ -72,12 +74,12 @@ def test_requests_that_do_not_match_are_kept_with_all_that_may_explain_them(
     measured.add_runs(2, LANES)
     node_log = tmp_path / "node.log"
     node_log.write_text("all of it")
-    with open_place(Sizes(hooks=2, jobs=1, ports=1, slots=1, nodes=1, rounds=1)) as place:
-        [url] = place.urls("http")
+    with open_setup(Sizes(hooks=2, jobs=1, ports=1, slots=1, nodes=1, rounds=1)) as setup:
+        [url] = setup.urls("http")
         for run, attempt in (("a", 1), ("a", 1), ("b", 1), ("b", 2)):
             httpx.post(url, headers={"webhook-id": run, "hourbell-attempt": str(attempt)}).raise_for_status()
-        repeats = place.repeats()
-        error = mismatch([SimpleNamespace(log=node_log)], measured, place, 2, 2, 2)  # type: ignore[list-item]
+        repeats = setup.repeats()
+        error = mismatch([SimpleNamespace(log=node_log)], measured, setup, 2, 2, 2)  # type: ignore[list-item]
 
     assert repeats == [("a", "1", 2)]
     assert "2 of 2 succeeded, with 2 calls too many; 1 attempts came repeatedly" in str(error)
@@ -93,8 +95,8 @@ def test_requests_that_do_not_match_are_kept_with_all_that_may_explain_them(
 
 @pytest.mark.skipif(lowest_ephemeral_port() is None, reason="the system does not tell which ports it hands out")
 def test_a_receiver_listens_below_the_ports_that_the_system_hands_out() -> None:
-    with open_place(Sizes(hooks=1, jobs=1, ports=3, slots=1, nodes=1, rounds=1)) as place:
-        ports = [port for scheme in ("http", "https") for port in place.receiver.told[scheme]]
+    with open_setup(Sizes(hooks=1, jobs=1, ports=3, slots=1, nodes=1, rounds=1)) as setup:
+        ports = [port for scheme in ("http", "https") for port in setup.receiver.ready_message[scheme]]
 
     assert len(set(ports)) == 6
     assert max(ports) < (lowest_ephemeral_port() or 0)
@@ -121,3 +123,10 @@ def test_every_list_is_as_long_as_by_its_bare_query(measured: Database, tmp_path
         lists = runner.run(measure(measured, tmp_path, jobs=60, runs=200, rounds=1))  # raises where they differ
 
     assert len(lists) > 30
+
+
+def test_a_time_line_has_the_runs_of_its_bare_query(measured: Database, tmp_path: Path) -> None:
+    with asyncio.Runner() as runner:
+        rows = runner.run(measure_timeline(measured, tmp_path, jobs=200, runs=2_000, rounds=1))  # raises as above
+
+    assert len(rows) == len(QUESTIONS) + 1

@@ -44,9 +44,9 @@ def test_a_secret_moved_to_another_row_does_not_open(moved: dict[str, object]) -
 
 def test_a_changed_byte_is_noticed() -> None:
     secret = seal(OLD)
-    for place in range(len(secret.sealed)):
+    for index in range(len(secret.sealed)):
         changed = bytearray(secret.sealed)
-        changed[place] ^= 1
+        changed[index] ^= 1
         with pytest.raises(CannotOpen):
             ring(OLD).open(replace(secret, sealed=bytes(changed)))
 

@@ -23,7 +23,7 @@ from hourbell.settings import masked
 from hourbell.store.migrations import load_migrations
 from tests.database import PostgresDatabase
 from tests.faults.process import Server
-from tests.server import PLACE, remove_server, reserve_place, run_program, server_url
+from tests.server import SERVER_FOLDER, remove_server, reserve_folder, run_program, server_url
 
 Serve = Callable[..., Server]
 
@@ -275,7 +275,7 @@ def test_a_signal_during_the_start_stops_it(serve: Serve, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("environment", "code", "told"),
+    ("environment", "code", "reported"),
     [
         ({"HOURBELL_LEASE": "soon"}, 2, "HOURBELL_LEASE is 'soon'"),
         ({"HTTP_ADDR": "8080"}, 2, "HTTP_ADDR is '8080'"),
@@ -302,25 +302,25 @@ def test_a_signal_during_the_start_stops_it(serve: Serve, tmp_path: Path) -> Non
     ],
 )
 def test_what_cannot_start_says_why_in_one_line(
-    serve: Serve, environment: dict[str, str], code: int, told: str
+    serve: Serve, environment: dict[str, str], code: int, reported: str
 ) -> None:
     server = serve(**environment)
 
     assert server.wait(15) == code
-    assert told in _complaint(server)
+    assert reported in _complaint(server)
     assert "hunter2" not in server.log
 
 
 @pytest.mark.full
 @pytest.mark.anyio
 async def test_what_postgresql_refuses_is_told_in_one_line(serve: Serve, postgres: PostgresDatabase) -> None:
-    for url, told in (
+    for url, reported in (
         (postgres.url.replace("postgres@", "nobody-here@"), 'role "nobody-here" does not exist'),
         (postgres.url.replace("hourbell_test_", "no_"), "does not exist"),
     ):
         server = serve(DATABASE_URL=url)
         assert server.wait(15) == 1
-        assert told in _complaint(server)
+        assert reported in _complaint(server)
 
 
 @pytest.mark.full
@@ -329,7 +329,7 @@ async def test_a_wrong_login_of_functions_is_told_by_its_own_setting(serve: Serv
     await postgres.sql("create role functions_without_rights login password 'hunter2'")
     login = postgres.url.replace("postgres@", "functions_without_rights:hunter2@")
     try:
-        for url, code, told in (
+        for url, code, reported in (
             (login.replace("functions_without", "no"), 1, 'role "no_rights" does not exist; '),
             ("postgresql://me:hunter2@127.0.0.1:1/db", 1, "Connection refused; "),
             (server_url().replace("postgres@", "functions_without_rights:hunter2@"), 2, "names another database "),
@@ -338,7 +338,7 @@ async def test_a_wrong_login_of_functions_is_told_by_its_own_setting(serve: Serv
             server = serve(DATABASE_URL=postgres.url, HOURBELL_SQL_DATABASE_URL=url)
             assert server.wait(15) == code
             complaint = _complaint(server)
-            assert told in complaint
+            assert reported in complaint
             assert f"({masked(url)}): " in complaint
             assert re.findall(r"\w*DATABASE_URL", complaint) == ["HOURBELL_SQL_DATABASE_URL"]
             assert "hunter2" not in server.log
@@ -352,8 +352,8 @@ def test_a_file_that_is_no_database_is_told_in_one_line(serve: Serve, tmp_path: 
     server = serve()
 
     assert server.wait(15) == 1
-    told = f"error: the database cannot be used ({tmp_path}/hourbell.db): the file is not a SQLite database; "
-    assert _complaint(server) == f"{told}name another one in DATABASE_URL"
+    reported = f"error: the database cannot be used ({tmp_path}/hourbell.db): the file is not a SQLite database; "
+    assert _complaint(server) == f"{reported}name another one in DATABASE_URL"
 
 
 def test_an_address_in_use_is_told_before_the_database_is_touched(serve: Serve, tmp_path: Path) -> None:
@@ -366,7 +366,7 @@ def test_an_address_in_use_is_told_before_the_database_is_touched(serve: Serve, 
 
 
 @pytest.mark.parametrize(
-    ("app", "told"),
+    ("app", "reported"),
     [
         ("app", "write module:name"),
         ("nowhere:scheduler", "'nowhere' cannot be imported"),
@@ -376,30 +376,30 @@ def test_an_address_in_use_is_told_before_the_database_is_touched(serve: Serve, 
         ("app:asyncio", "not a hourbell.Scheduler"),
     ],
 )
-def test_an_app_that_is_none_is_a_usage_error(serve: Serve, tmp_path: Path, app: str, told: str) -> None:
+def test_an_app_that_is_none_is_a_usage_error(serve: Serve, tmp_path: Path, app: str, reported: str) -> None:
     (tmp_path / "app.py").write_text(TICKING)
 
     server = serve("--app", app)
 
     assert server.wait(15) == 2
-    assert told in _complaint(server)
+    assert reported in _complaint(server)
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("def broken(:", "SyntaxError: invalid syntax"),
         ("@scheduler.job('61 * * * *')\ndef f(run): ...", "minute field, column 1: 61 is outside 0-59"),
     ],
 )
-def test_an_app_whose_import_fails_shows_where_and_why(serve: Serve, line: str, told: str) -> None:
+def test_an_app_whose_import_fails_shows_where_and_why(serve: Serve, line: str, reported: str) -> None:
     server = serve(app=f"{TICKING}\n{line}\n")
 
     assert server.wait(15) == 1
     assert "app.py" in server.log
     assert "importlib" not in server.log
-    assert told in server.log.splitlines()[-1]
+    assert reported in server.log.splitlines()[-1]
     assert server.log.splitlines()[-1].startswith("error: --app names 'app'")
 
 
@@ -437,10 +437,10 @@ async def test_postgresql_may_drop_every_connection(serve: Serve, tmp_path: Path
 def own_postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of a PostgreSQL server that only this test uses."""
     monkeypatch.delenv("TEST_DATABASE_URL", raising=False)  # that server is somebody else's
-    monkeypatch.setenv(PLACE, os.environ[PLACE])  # put back when this ends
-    reserve_place()
+    monkeypatch.setenv(SERVER_FOLDER, os.environ[SERVER_FOLDER])  # put back when this ends
+    reserve_folder()
     try:
-        yield Path(os.environ[PLACE])
+        yield Path(os.environ[SERVER_FOLDER])
     finally:
         remove_server()
 
@@ -466,8 +466,8 @@ def test_postgresql_may_crash_and_come_back(serve: Serve, tmp_path: Path, own_po
     assert server.wait(15) == 0
 
 
-def _pg_ctl(place: Path, *arguments: str) -> None:
-    run_program(place, "pg_ctl", "-D", place / "data", "-w", *arguments)
+def _pg_ctl(folder: Path, *arguments: str) -> None:
+    run_program(folder, "pg_ctl", "-D", folder / "data", "-w", *arguments)
 
 
 def _complaint(server: Server) -> str:

@@ -388,10 +388,10 @@ def test_lists_are_written_with_commas(variable: str, text: str, name: str, valu
     ],
 )
 def test_a_bad_list_is_told_how_to_be_written_and_shows_no_secret(variable: str, text: str, hint: str) -> None:
-    told = complaint({variable: text})
-    assert told.startswith(f"{variable} is ")
-    assert hint in told
-    assert "canary" not in told
+    reported = complaint({variable: text})
+    assert reported.startswith(f"{variable} is ")
+    assert hint in reported
+    assert "canary" not in reported
 
 
 @pytest.mark.parametrize(

@@ -114,9 +114,9 @@ def test_a_server_that_is_refused_exits_and_says_how_to_make_a_token(
     server = serve(address)
 
     assert server.wait(60) == 2
-    [told] = [line for line in server.log.splitlines() if not line.startswith("{")]
-    assert told.startswith(f"error: refusing to listen on {address}: there is no token yet")
-    assert "`hourbell token create admin --role admin`" in told
+    [reported] = [line for line in server.log.splitlines() if not line.startswith("{")]
+    assert reported.startswith(f"error: refusing to listen on {address}: there is no token yet")
+    assert "`hourbell token create admin --role admin`" in reported
 
 
 def test_a_server_on_the_loopback_of_ipv6_needs_no_token(serve: Serve) -> None:
@@ -308,10 +308,10 @@ def test_a_server_goes_on_with_a_file_that_everybody_may_read_and_says_how_to_me
     (tmp_path / "hourbell.db").chmod(0o644)
     server = serve("127.0.0.1:0").wait_until_serving()
 
-    [told] = [event for event in server.events if event["level"] == "warning"]
+    [reported] = [event for event in server.events if event["level"] == "warning"]
     path = tmp_path / "hourbell.db"
-    assert (told["event"], told["files"]) == ("database_exposed", [str(path), f"{path}-wal", f"{path}-shm"])
-    assert f"run: chmod o-rwx {path} {path}-wal {path}-shm" in told["hint"]
+    assert (reported["event"], reported["files"]) == ("database_exposed", [str(path), f"{path}-wal", f"{path}-shm"])
+    assert f"run: chmod o-rwx {path} {path}-wal {path}-shm" in reported["hint"]
 
 
 def a_job(name: str, url: str) -> dict[str, object]:

@@ -76,9 +76,9 @@ async def _postgres(url: str, probes: int) -> list[float]:
     while await plan(limit) == limit:
         limit = next_limit(limit)
     burst = time.perf_counter() - start
-    told = [before, burst, await probe()]
+    samples = [before, burst, await probe()]
     await connection.close()
-    return told
+    return samples
 
 
 def _sqlite(url: str, probes: int) -> list[float]:
@@ -112,14 +112,14 @@ def _sqlite(url: str, probes: int) -> list[float]:
     while plan(limit) == limit:
         limit = next_limit(limit)
     burst = time.perf_counter() - start
-    told = [before, burst, probe()]
+    samples = [before, burst, probe()]
     connection.close()
-    return told
+    return samples
 
 
 def main(url: str, probes: int) -> None:
-    told = _sqlite(url, probes) if url.startswith("sqlite:") else uvloop.run(_postgres(url, probes))
-    print(json.dumps(told), flush=True)
+    samples = _sqlite(url, probes) if url.startswith("sqlite:") else uvloop.run(_postgres(url, probes))
+    print(json.dumps(samples), flush=True)
     sys.stdin.readline()
 
 

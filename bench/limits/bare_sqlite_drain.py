@@ -41,7 +41,7 @@ def drain(url: str, lane: str, batch: int, ready: Callable[[], None]) -> float:
         now = int(time.time() * 1e6)
         connection.execute("begin immediate")
         rows = connection.execute(_LINE, (lane, now, batch)).fetchall()
-        connection.executemany(_CLAIM, ((node, now + _LEASE, now, place) for *_, place in rows))
+        connection.executemany(_CLAIM, ((node, now + _LEASE, now, row_id) for *_, row_id in rows))
         connection.execute("commit")
         if not rows:
             break

@@ -27,7 +27,7 @@ from hourbell.core.run.states import Kind, RunState
 from hourbell.core.values.networks import LOOPBACK
 from hourbell.sealing import KeyRing, Plain
 from hourbell.targets.base import Call
-from hourbell.targets.http.addresses import AddressRules, kept_for_a_minute, own_addresses
+from hourbell.targets.http.addresses import AddressRules, cached_for_a_minute, own_addresses
 from hourbell.targets.http.client import HttpTransport
 from hourbell.targets.http.dial import tls_context
 from hourbell.targets.http.resolver import EgressPolicy, OwnServers, SystemResolver
@@ -57,8 +57,8 @@ async def _prepared(urls: list[str], count: int) -> list[Request]:
     target = HttpTarget(keeper, keys=keys, user_agent="Hourbell", slots=1, elapsed=clock.elapsed)
     secret = keys.seal(Plain(new_secret(bytes(32))), UUID(int=0), UUID(int=0), SIGNING)
     now = datetime.now(UTC)
-    for place, url in enumerate(islice(cycle(urls), count)):
-        job = Definition(f"job-{place:06}", "0 3 * * *", {"type": "http", "url": url})
+    for index, url in enumerate(islice(cycle(urls), count)):
+        job = Definition(f"job-{index:06}", "0 3 * * *", {"type": "http", "url": url})
         run = Run(uuid4(), uuid4(), 1, Kind.SCHEDULED, now, now, now + timedelta(days=1), RunState.RUNNING, "", 1, 0, 0)
         await target.deliver(Call(run, job, now, secrets=(secret,)))
     return keeper.requests
@@ -75,7 +75,7 @@ def _transport(tls: ssl.SSLContext) -> HttpTransport:
     rules = AddressRules(
         allow_networks=LOOPBACK,
         own_servers=servers,
-        own_addresses=kept_for_a_minute(own_addresses, clock.elapsed),
+        own_addresses=cached_for_a_minute(own_addresses, clock.elapsed),
     )
     return HttpTransport(EgressPolicy(resolver, rules, servers), tls, elapsed=clock.elapsed)
 

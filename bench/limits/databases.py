@@ -312,14 +312,14 @@ def postgres_server() -> Iterator[tuple[str, int | None] | None]:
     else:
         from tests.server import crash, make_data, start, watch
 
-        place = Path(mkdtemp(prefix="hourbell-bench-"))
-        (place / "pytest").write_text(str(os.getpid()))
-        make_data(place)
-        start(place, {"listen_addresses": ""})
-        watch(place)
+        folder = Path(mkdtemp(prefix="hourbell-bench-"))
+        (folder / "pytest").write_text(str(os.getpid()))
+        make_data(folder)
+        start(folder, {"listen_addresses": ""})
+        watch(folder)
         try:
-            postmaster = int((place / "data" / "postmaster.pid").read_text().splitlines()[0])
-            yield f"postgresql://postgres@/postgres?host={place}", postmaster
+            postmaster = int((folder / "data" / "postmaster.pid").read_text().splitlines()[0])
+            yield f"postgresql://postgres@/postgres?host={folder}", postmaster
         finally:
-            crash(place)
-            rmtree(place, ignore_errors=True)
+            crash(folder)
+            rmtree(folder, ignore_errors=True)

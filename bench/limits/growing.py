@@ -21,7 +21,7 @@ _ELSEWHERE = "task:bench.elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Point:
     """The size of a step. Waiting runs are in a lane that no node serves, until they are drained."""
 
     jobs: int = 1_000
@@ -50,24 +50,24 @@ class Cost:
     lateness: float
 
 
-def cost_of(place: Place, effort: Effort, make: Callable[[], Database], folder: Path) -> Cost:
+def cost_of(point: Point, effort: Effort, make: Callable[[], Database], folder: Path) -> Cost:
     database = make()
     try:
-        _fill(database, place)
+        _fill(database, point)
         plan = median(_plan(database, effort, round_) for round_ in range(effort.rounds))
-        lateness = _lateness(database, place, effort, folder)
-        return Cost(median(_drains(database, place, effort)), plan, lateness)
+        lateness = _lateness(database, point, effort, folder)
+        return Cost(median(_drains(database, point, effort)), plan, lateness)
     finally:
         database.drop()
 
 
-def _fill(database: Database, place: Place) -> None:
-    add_task_jobs(database, place.jobs, lanes=place.lanes)
-    if place.ended:
-        add_ended_runs(database, place.ended)
-    if place.waiting:
+def _fill(database: Database, point: Point) -> None:
+    add_task_jobs(database, point.jobs, lanes=point.lanes)
+    if point.ended:
+        add_ended_runs(database, point.ended)
+    if point.waiting:
         runs = "hourbell.runs" if database.name == "PostgreSQL" else "hourbell_runs"
-        database.add_runs(place.waiting, LANES)
+        database.add_runs(point.waiting, LANES)
         database.ask(f"update {runs} set lane = '{_ELSEWHERE}' where state = 'pending'")
 
 
@@ -82,22 +82,22 @@ def _plan(database: Database, effort: Effort, round_: int) -> float:
     return float(burst) / effort.due
 
 
-def _lateness(database: Database, place: Place, effort: Effort, folder: Path) -> float:
+def _lateness(database: Database, point: Point, effort: Effort, folder: Path) -> float:
     notes = folder / f"{token_hex(4)}.notes"
     at = datetime.now(UTC).replace(microsecond=0) + _LEAD
     add_task_jobs(database, 1, prefix="second", schedule="* * * * * *", due=at)
-    with nodes_on(database, place.nodes, tasks=place.lanes, notes=str(notes)):
+    with nodes_on(database, point.nodes, tasks=point.lanes, notes=str(notes)):
         time.sleep(max(0.0, at.timestamp() - time.time()) + effort.seconds + 1)
     prefix = "hourbell." if database.name == "PostgreSQL" else "hourbell_"
     database.ask(f"update {prefix}jobs set plan_at = null, next_at = null where name like 'second-%'")
     return median(latenesses(notes, 1, at.timestamp() - 1))
 
 
-def _drains(database: Database, place: Place, effort: Effort) -> list[float]:
+def _drains(database: Database, point: Point, effort: Effort) -> list[float]:
     """Return the cost of one of the first waiting runs, of the next ones and so on; the rest stay."""
-    waiting = max(effort.rounds * effort.drained, place.waiting)
+    waiting = max(effort.rounds * effort.drained, point.waiting)
     database.tidy()
-    with nodes_on(database, place.nodes, tasks=place.lanes) as nodes:
+    with nodes_on(database, point.nodes, tasks=point.lanes) as nodes:
         before = called(nodes)
         mark = database.add_runs(waiting, LANES, ready_in=2 + waiting / 20_000)
         ends = [_end_of(nodes, before + done * effort.drained) for done in range(1, effort.rounds + 1)]

@@ -24,13 +24,13 @@ _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n
 _END = b"\r\n\r\n"
 _LENGTH = b"Content-Length: "
 _BACKLOG = 4_096
-_KEPT = 200_000  # requests
+_MAX_REQUESTS = 200_000  # requests
 _ID, _ATTEMPT = b"webhook-id: ", b"hourbell-attempt: "
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _LOWEST = 10_000
 
 
-Kept = tuple[bytes, bytes, float, Any]  # id, attempt, seconds since the epoch, peer
+KeptRequest = tuple[bytes, bytes, float, Any]  # id, attempt, seconds since the epoch, peer
 
 
 class Hook(asyncio.Protocol):
@@ -38,7 +38,7 @@ class Hook(asyncio.Protocol):
 
     answered = 0
     connections = 0
-    kept: ClassVar[deque[Kept]] = deque(maxlen=_KEPT)
+    kept: ClassVar[deque[KeptRequest]] = deque(maxlen=_MAX_REQUESTS)
 
     def connection_made(self, transport: Any) -> None:
         Hook.connections += 1
@@ -121,13 +121,13 @@ async def _main(ports: int, certificate: str) -> None:
     print(json.dumps(listening), flush=True)
     ended = asyncio.Event()
 
-    def tell() -> None:
+    def report() -> None:
         if line := os.read(sys.stdin.fileno(), 1_024):
             print(json.dumps(_answer(line.decode())), flush=True)
         else:
             ended.set()
 
-    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), tell)
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), report)
     await ended.wait()
 
 

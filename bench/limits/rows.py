@@ -45,25 +45,25 @@ class Postgres:
         settle = await settling.prepare(self._sql["settle"])
         ready()
         start = time.perf_counter()
-        line: asyncio.Queue[list[Any]] = asyncio.Queue(_IN_FLIGHT)
-        await asyncio.gather(self._claim(claim, line), self._settle(settle, settling, line))
+        runs: asyncio.Queue[list[Any]] = asyncio.Queue(_IN_FLIGHT)
+        await asyncio.gather(self._claim(claim, runs), self._settle(settle, settling, runs))
         seconds = time.perf_counter() - start
         await claiming.close()
         await settling.close()
         return seconds
 
-    async def _claim(self, claim: Any, line: asyncio.Queue[list[Any]]) -> None:
+    async def _claim(self, claim: Any, runs: asyncio.Queue[list[Any]]) -> None:
         lanes = len(self._lanes)
         demands = [self._lanes, [self._batch // lanes] * lanes, [0] * lanes]
         while True:
             now = datetime.now(UTC)
             rows = await claim.fetch(*demands, now, _NODE, now + _LEASE, _SUSPECT_AFTER)
-            await line.put(rows)
+            await runs.put(rows)
             if not rows:
                 return
 
-    async def _settle(self, settle: Any, connection: Any, line: asyncio.Queue[list[Any]]) -> None:
-        while rows := await line.get():
+    async def _settle(self, settle: Any, connection: Any, runs: asyncio.Queue[list[Any]]) -> None:
+        while rows := await runs.get():
             count, now = len(rows), datetime.now(UTC)
             none, zeros = [None] * count, [0] * count
             rows.sort(key=lambda row: row["id"])
@@ -118,9 +118,9 @@ class Sqlite:
         rows: list[Sequence[Any]] = []
         for lane in self._lanes:
             values = (lane, _RANK, now, self._batch // len(self._lanes), _SUSPECT_AFTER)
-            [(_, line, places)] = connection.execute(self._sql["line"], values).fetchall()
-            connection.execute(self._sql["claim"], (places, _NODE.bytes, now + 60_000_000, now)).fetchall()
-            rows += json.loads(line)
+            [(_, runs, row_ids)] = connection.execute(self._sql["ready_runs"], values).fetchall()
+            connection.execute(self._sql["claim"], (row_ids, _NODE.bytes, now + 60_000_000, now)).fetchall()
+            rows += json.loads(runs)
         connection.execute("commit")
         return rows
 

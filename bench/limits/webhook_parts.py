@@ -56,7 +56,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Setup:
     """The resources that all candidates share."""
 
     sizes: Sizes
@@ -79,16 +79,16 @@ class Place:
         return [(run, attempt, times) for run, attempt, times in self.receiver.ask("repeats")]
 
     def urls(self, scheme: str) -> list[str]:
-        return [f"{scheme}://127.0.0.1:{port}/hook" for port in self.receiver.told[scheme]]
+        return [f"{scheme}://127.0.0.1:{port}/hook" for port in self.receiver.ready_message[scheme]]
 
 
 @contextmanager
-def open_place(sizes: Sizes) -> Iterator[Place]:
+def open_setup(sizes: Sizes) -> Iterator[Setup]:
     with TemporaryDirectory(prefix="hourbell-bench-") as name:
         ca_file, certificate = make_certificate(Path(name))
         receiver = Peer("receiver", ports=sizes.ports, certificate=str(certificate))
         try:
-            yield Place(sizes, Path(name), ca_file, receiver, os.urandom(KEY_BYTES))
+            yield Setup(sizes, Path(name), ca_file, receiver, os.urandom(KEY_BYTES))
         finally:
             receiver.stop()
 
@@ -96,21 +96,21 @@ def open_place(sizes: Sizes) -> Iterator[Place]:
 class Node:
     """A `hourbell serve` on a database."""
 
-    def __init__(self, database: Database, place: Place) -> None:
-        self._log = place.folder / f"{token_hex(4)}.log"
-        slots = place.sizes.slots // place.sizes.nodes
+    def __init__(self, database: Database, setup: Setup) -> None:
+        self._log = setup.folder / f"{token_hex(4)}.log"
+        slots = setup.sizes.slots // setup.sizes.nodes
         settings = {
             "DATABASE_URL": database.url,
             "HTTP_ADDR": "127.0.0.1:0",
-            "HOURBELL_CA_FILE": str(place.ca_file),
-            "HOURBELL_SECRET_KEY": base64.b64encode(place.key).decode(),
+            "HOURBELL_CA_FILE": str(setup.ca_file),
+            "HOURBELL_SECRET_KEY": base64.b64encode(setup.key).decode(),
             "HOURBELL_SLOTS": str(slots),
-            "HOURBELL_LANE_SLOTS": str(-(-slots // place.sizes.ports)),
+            "HOURBELL_LANE_SLOTS": str(-(-slots // setup.sizes.ports)),
         }
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "hourbell", "serve"],
-                cwd=place.folder,
+                cwd=setup.folder,
                 env={**os.environ, **settings},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -139,20 +139,20 @@ class Node:
             self._process.wait()
 
 
-def deliver(database: Database, scheme: str, place: Place) -> Measured:
+def deliver(database: Database, scheme: str, setup: Setup) -> Measured:
     """The whole path: from the first claim until the last outcome is seen committed."""
     database.tidy()
-    with serving(database, place) as nodes:
-        delivered(nodes, database, scheme, place, _WARM_UP, lead=0.0)
-        hooks = place.sizes.hooks
-        return delivered(nodes, database, scheme, place, hooks, lead=_LEAD + _LEAD_OF_ONE * hooks)
+    with serving(database, setup) as nodes:
+        delivered(nodes, database, scheme, setup, _WARM_UP, lead=0.0)
+        hooks = setup.sizes.hooks
+        return delivered(nodes, database, scheme, setup, hooks, lead=_LEAD + _LEAD_OF_ONE * hooks)
 
 
 @contextmanager
-def serving(database: Database, place: Place) -> Iterator[list[Node]]:
+def serving(database: Database, setup: Setup) -> Iterator[list[Node]]:
     """Nodes that serve a database until the end of the block."""
     with ExitStack() as stack:
-        nodes = [Node(database, place) for _ in range(place.sizes.nodes)]
+        nodes = [Node(database, setup) for _ in range(setup.sizes.nodes)]
         for node in nodes:
             stack.callback(node.stop)
         _wait_until(lambda: all(node.is_serving for node in nodes), nodes, 0.01)
@@ -160,39 +160,41 @@ def serving(database: Database, place: Place) -> Iterator[list[Node]]:
 
 
 def delivered(
-    nodes: Sequence[Node], database: Database, scheme: str, place: Place, count: int, *, lead: float
+    nodes: Sequence[Node], database: Database, scheme: str, setup: Setup, count: int, *, lead: float
 ) -> Measured:
     """Let so many runs wait, until each is delivered and its outcome committed; more or fewer requests are an error."""
-    received = place.received() + count
+    received = setup.received() + count
     mark = database.add_runs(count, f"{scheme}://%", ready_in=lead)
 
     def wait() -> float:
-        _wait_until(lambda: place.received() >= received, nodes, 0.02)
+        _wait_until(lambda: setup.received() >= received, nodes, 0.02)
         _wait_until(lambda: database.unfinished() == 0, nodes, 0.002)
         end = time.time()
         first, succeeded = database.first_start(mark)
-        if (place.received(), succeeded) != (received, count):
-            raise mismatch(nodes, database, place, succeeded, count, place.received() - received)
+        if (setup.received(), succeeded) != (received, count):
+            raise mismatch(nodes, database, setup, succeeded, count, setup.received() - received)
         return end - first
 
-    return spent(_parts([node.pid for node in nodes], place, database), wait)
+    return spent(_parts([node.pid for node in nodes], setup, database), wait)
 
 
 def mismatch(
-    nodes: Sequence[Node], database: Database, place: Place, succeeded: int, count: int, too_many: int
+    nodes: Sequence[Node], database: Database, setup: Setup, succeeded: int, count: int, too_many: int
 ) -> RuntimeError:
     """Keep all that may explain why requests and runs do not match, and say where."""
     kept = _RESULTS / f"mismatch-{token_hex(4)}"
     kept.mkdir(parents=True)
     for node in nodes:
         shutil.copy(node.log, kept)
-    place.receiver.ask(f"write {kept / 'requests.jsonl'}")
+    setup.receiver.ask(f"write {kept / 'requests.jsonl'}")
     for table, columns in _EVIDENCE.items():
         rows = database.rows(table, columns)
         (kept / f"{table}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    repeats = place.repeats()
-    told = f"{succeeded} of {count} succeeded, with {too_many} calls too many; {len(repeats)} attempts came repeatedly"
-    return RuntimeError(f"{told}; node logs, requests and rows are in {kept}")
+    repeats = setup.repeats()
+    message = (
+        f"{succeeded} of {count} succeeded, with {too_many} calls too many; {len(repeats)} attempts came repeatedly"
+    )
+    return RuntimeError(f"{message}; node logs, requests and rows are in {kept}")
 
 
 def _wait_until(is_so: Callable[[], bool], nodes: Sequence[Node], step: float) -> None:
@@ -205,28 +207,28 @@ def _wait_until(is_so: Callable[[], bool], nodes: Sequence[Node], step: float) -
         time.sleep(step)
 
 
-def send(client: str, scheme: str, place: Place) -> Measured:
+def send(client: str, scheme: str, setup: Setup) -> Measured:
     """A client alone."""
-    sizes = place.sizes
+    sizes = setup.sizes
     peer = Peer(
         "clients",
         client=client,
-        urls=place.urls(scheme),
+        urls=setup.urls(scheme),
         count=sizes.hooks,
         at_once=sizes.slots,
         warm_up=_WARM_UP,
-        ca_file=str(place.ca_file),
+        ca_file=str(setup.ca_file),
     )
-    return _gone(peer, _parts([peer.pid], place))
+    return _gone(peer, _parts([peer.pid], setup))
 
 
-def claim_and_settle(database: Database, place: Place) -> Measured:
+def claim_and_settle(database: Database, setup: Setup) -> Measured:
     """The rows alone."""
     database.tidy()
-    database.add_runs(place.sizes.hooks, "http://%")
-    lanes = [url.removesuffix("/hook") for url in place.urls("http")]
+    database.add_runs(setup.sizes.hooks, "http://%")
+    lanes = [url.removesuffix("/hook") for url in setup.urls("http")]
     peer = Peer("rows", url=database.url, lanes=lanes, batch=_BATCH)
-    measured = _gone(peer, _parts([peer.pid], place, database))
+    measured = _gone(peer, _parts([peer.pid], setup, database))
     if database.unfinished():
         raise RuntimeError("the bare loop left runs behind")
     return measured
@@ -239,12 +241,12 @@ def _gone(peer: Peer, parts: Parts) -> Measured:
         peer.stop()
 
 
-def _parts(pids: Sequence[int], place: Place, database: Database | None = None) -> Parts:
+def _parts(pids: Sequence[int], setup: Setup, database: Database | None = None) -> Parts:
     parts: dict[str, Callable[[], float]] = {
         "main": lambda: sum(map(cpu_of_main_thread, pids)),
         "process": lambda: sum(map(cpu_of, pids)),
-        "receiver": lambda: cpu_of(place.receiver.pid),
-        "connections": place.connections,
+        "receiver": lambda: cpu_of(setup.receiver.pid),
+        "connections": setup.connections,
         "here": lambda: cpu_of(os.getpid()),
         "machine": cpu_of_machine,
         "wall": time.monotonic,

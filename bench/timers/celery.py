@@ -44,13 +44,14 @@ def note() -> None:
 
 def _main() -> None:
     asked = read_asked()
-    told = {_BROKER: asked.url, _ENTRIES: str(asked.count), _AT: str(asked.at or ""), _NOTES: asked.notes}
+    variables = {_BROKER: asked.url, _ENTRIES: str(asked.count), _AT: str(asked.at or ""), _NOTES: asked.notes}
     command = [sys.executable, "-m", "celery", "-A", "bench.timers.celery"]
     with TemporaryDirectory() as folder:
         schedule = str(Path(folder) / "beat")
         parts = (["worker", "--pool", "solo", *_QUIET], ["beat", "--schedule", schedule, *_QUIET])
         children = [
-            subprocess.Popen([*command, *part], env={**os.environ, **told}, stdout=subprocess.DEVNULL) for part in parts
+            subprocess.Popen([*command, *part], env={**os.environ, **variables}, stdout=subprocess.DEVNULL)
+            for part in parts
         ]
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())
         try:

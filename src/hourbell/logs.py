@@ -67,10 +67,10 @@ def readable_messages() -> Iterator[None]:
     """
     with _users_lock:
         _users.append(_users[0] if _users else _FactsInMessage())
-        told = _users[-1]
+        user_filter = _users[-1]
         # A filter of a logger does not see the records of its children.
         for logger in _our_loggers():
-            logger.addFilter(told)
+            logger.addFilter(user_filter)
     try:
         yield
     finally:
@@ -78,7 +78,7 @@ def readable_messages() -> Iterator[None]:
             _users.pop()
             if not _users:
                 for logger in _our_loggers():
-                    logger.removeFilter(told)
+                    logger.removeFilter(user_filter)
 
 
 class _FactsInMessage(logging.Filter):

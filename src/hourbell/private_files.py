@@ -24,14 +24,14 @@ def create_private(path: str) -> None:
     Where the system allows it, no descriptor is opened: closing one would drop every lock that this process has on the
     file. A failure is reported by the next attempt to open the file.
     """
-    place = os.path.realpath(path)
+    real_path = os.path.realpath(path)
     try:
-        os.mknod(place, PRIVATE_MODE)
+        os.mknod(real_path, PRIVATE_MODE)
     except FileExistsError:
         pass
     except OSError:  # macOS keeps mknod for root
         with suppress(OSError):
-            os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE))
+            os.close(os.open(real_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE))
 
 
 def read_with_mode(path: Path) -> tuple[str, int]:

@@ -56,7 +56,7 @@ class Sealed:
     origin: str | None = None
     valid_until: datetime | None = None
 
-    def place(self) -> bytes:
+    def associated_data(self) -> bytes:
         bound = () if self.origin is None else (self.origin,)
         return "|".join(("secrets", str(self.id), str(self.job_id), self.field, *bound, self.key_id)).encode()
 
@@ -91,7 +91,7 @@ class KeyRing:
     def seal(self, plain: Plain, secret_id: UUID, job_id: UUID, field: str, origin: str | None = None) -> Sealed:
         empty = Sealed(secret_id, job_id, field, self._newest, b"", origin)
         nonce = self._random_bytes(_NONCE_BYTES)
-        text = self._ciphers[self._newest].encrypt(nonce, plain.reveal().encode(), empty.place())
+        text = self._ciphers[self._newest].encrypt(nonce, plain.reveal().encode(), empty.associated_data())
         return replace(empty, sealed=nonce + text)
 
     def open(self, sealed: Sealed) -> Plain:
@@ -102,7 +102,7 @@ class KeyRing:
 
         nonce, text = sealed.sealed[:_NONCE_BYTES], sealed.sealed[_NONCE_BYTES:]
         try:
-            return Plain(cipher.decrypt(nonce, text, sealed.place()).decode())
+            return Plain(cipher.decrypt(nonce, text, sealed.associated_data()).decode())
         except (InvalidTag, ValueError):
             raise CannotOpen("it was changed, or sealed for another row") from None
 

@@ -97,7 +97,7 @@ class _Started:
 
 @dataclass(frozen=True, slots=True)
 class ReadyServer:
-    """Where a server that has started answers, and whether it needs no token."""
+    """The address of a started server, and if it is open to callers without a token."""
 
     url: str
     is_open: bool
@@ -319,7 +319,7 @@ async def _readiness(
     engine: Engine, stores: Stores, ask_backlog: Callable[[], Awaitable[Backlog]] | None = None
 ) -> Readiness:
     error = await stores.write_error()
-    problem = None if error is None else _told_to_all(error)
+    problem = None if error is None else _public_message(error)
     if engine.is_stopping:
         return Readiness(database_reachable=True, loops=(), is_stopping=True, database_problem=problem)
     loops = tuple(LoopAge(loop.name, loop.age, loop.max_age_of_pass) for loop in engine.loops)
@@ -344,7 +344,7 @@ async def _readiness(
     )
 
 
-def _told_to_all(error: StoreUnavailable) -> str:
+def _public_message(error: StoreUnavailable) -> str:
     """Return the public description of the database, for callers without a token: not its location."""
     return error.reason if isinstance(error, StoreUnwritable) else "the last write failed; the log says why"
 

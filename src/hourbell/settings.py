@@ -106,8 +106,8 @@ def servers_of(url: str) -> list[tuple[str, int]]:
             found.append((unquote(name), int(match[1] or usual)))
     query = parse_qs(parts.query)
     ports = [int(port) for port in ",".join(query.get("port", [])).split(",") if port.isdecimal()]
-    for place, name in enumerate(filter(None, ",".join(query.get("host", [])).split(","))):
-        port = ports[min(place, len(ports) - 1)] if ports else usual
+    for index, name in enumerate(filter(None, ",".join(query.get("host", [])).split(","))):
+        port = ports[min(index, len(ports) - 1)] if ports else usual
         found.append(("127.0.0.1" if name.startswith("/") else name, port))
     if not found and url.startswith(_POSTGRESQL):
         found.append(("127.0.0.1", ports[0] if ports else usual))  # a socket of this machine, or the value of PGHOST
@@ -237,10 +237,10 @@ def _public_url(text: str) -> str:
     return str(parse_url(text)).rstrip("/") if text else ""
 
 
-def _one_of(*words: str) -> Callable[[str], str]:
+def _one_of(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
-        if text.lower() not in words:
-            raise ValueError(f"write {', '.join(words[:-1])} or {words[-1]}")
+        if text.lower() not in choices:
+            raise ValueError(f"write {', '.join(choices[:-1])} or {choices[-1]}")
         return text.lower()
 
     return read
@@ -441,10 +441,10 @@ def _read(name: str, origin: str, text: str) -> object:
     try:
         return READERS[name](text.strip())
     except ValueError as error:
-        place = f"{name} in {FILE}" if origin == FILE else origin
+        index = f"{name} in {FILE}" if origin == FILE else origin
         shown = "***" if name in HIDDEN else ascii(masked(text) if name in SECRETS else text)
         shown = shown if len(shown) <= 80 else f"{shown[:76]}…{shown[-1]}"
-        raise (DatabaseUrlError if name == "database_url" else SettingsError)(f"{place} is {shown}; {error}") from None
+        raise (DatabaseUrlError if name == "database_url" else SettingsError)(f"{index} is {shown}; {error}") from None
 
 
 def _text(value: object) -> str:

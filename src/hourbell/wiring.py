@@ -130,8 +130,8 @@ def _open_postgres(settings: Settings) -> Stores:
         alerts=AlertStore(sessions, public_url=settings.public_url or None),
         alert_control=AlertVerbs(sessions),
         transactions=functions,
-        migrate=lambda: _told(migrate(control)),
-        status=lambda: _told(status(control)),
+        migrate=lambda: _or_unavailable(migrate(control)),
+        status=lambda: _or_unavailable(status(control)),
         write_error=_no_error,
         close=close,
     )
@@ -141,7 +141,7 @@ async def _no_error() -> None:
     return None
 
 
-async def _told(asking: Awaitable[T]) -> T:
+async def _or_unavailable(asking: Awaitable[T]) -> T:
     """Convert a refusal by PostgreSQL at start (role, database or permission) to StoreUnavailable, with its message."""
     import asyncpg
 
@@ -220,10 +220,10 @@ async def examine_database(settings: Settings, *, production: bool = False) -> E
         stuck_after=settings.reconcile_threshold,
     )
     try:
-        now, defects = await _told(compare_clocks(store, clock.now))
-        examined = await _told(examine(store, now, expected))
+        now, defects = await _or_unavailable(compare_clocks(store, clock.now))
+        examined = await _or_unavailable(examine(store, now, expected))
         examined.findings.add(defects)
-        access = await _told(store.access(now)) if production and examined.is_whole else None
+        access = await _or_unavailable(store.access(now)) if production and examined.is_whole else None
     finally:
         await store.close()
     if production:  # after the doctor's own files beside the database are gone
@@ -235,10 +235,12 @@ async def verify_audit(settings: Settings, *, expect: str | None, start: int) ->
     """Verify the audit chain in the database of the settings, read-only."""
     store = open_doctor(settings)
     try:
-        if pending(_migrations(settings), (await _told(store.schema())).applied):
+        if pending(_migrations(settings), (await _or_unavailable(store.schema())).applied):
             raise MigrationError("the schema is not up to date; run: hourbell db migrate")
-        now = await _told(store.sample_time())
-        return await _told(verify_chain(store.audit_chain, now, seal_keys(settings), expect=expect, start=start))
+        now = await _or_unavailable(store.sample_time())
+        return await _or_unavailable(
+            verify_chain(store.audit_chain, now, seal_keys(settings), expect=expect, start=start)
+        )
     finally:
         await store.close()
 
@@ -470,7 +472,7 @@ def build_egress_policy(
     settings: Settings, *, port: int, is_open: Callable[[], bool] = lambda: False
 ) -> "EgressPolicy":
     """Build the egress policy. `port` is that of our own server, which asks for no token while `is_open`."""
-    from hourbell.targets.http.addresses import AddressRules, kept_for_a_minute, own_addresses
+    from hourbell.targets.http.addresses import AddressRules, cached_for_a_minute, own_addresses
     from hourbell.targets.http.resolver import EgressPolicy, OwnServers, SystemResolver
 
     resolver = SystemResolver(timeout=_LOOKUP_SECONDS)
@@ -483,7 +485,7 @@ def build_egress_policy(
         allow_ports=settings.allow_ports,
         deny_networks=settings.deny_networks,
         own_servers=servers,
-        own_addresses=kept_for_a_minute(own_addresses, clock.elapsed),
+        own_addresses=cached_for_a_minute(own_addresses, clock.elapsed),
     )
     return EgressPolicy(resolver, rules, servers)
 

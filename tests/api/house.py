@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, FastAPI, Response
 
 from hourbell.api import sessions
 from hourbell.api.access import Authenticator, Caller, require_role
-from hourbell.api.idempotency import IdempotentRoute, TellsSecret, asked
+from hourbell.api.idempotency import IdempotentRoute, SecretResponse, asked
 from hourbell.api.json_body import json_body, optional_json_body
 from hourbell.api.limits import UNKNOWN_TOKENS_PER_SECOND, Limits, LoginLimits, Repeats
 from hourbell.api.middleware import RequestMiddleware
@@ -149,9 +149,9 @@ def _things(access: Access) -> APIRouter:
         return {"id": str(made.id), "text": "x" * body.get("size", 0)}
 
     @router.post("/secret", status_code=201)
-    async def tell(caller: operator, call: call) -> Response:
+    async def report(caller: operator, call: call) -> Response:
         _, text = await access.create("told", Role.VIEWER, caller.actor, request=call)
-        return TellsSecret({"secret": text.reveal()}, 201)
+        return SecretResponse({"secret": text.reveal()}, 201)
 
     @router.post("/echo")
     async def echo(_caller: viewer, body: Annotated[Any, Depends(optional_json_body)]) -> dict[str, object]:

@@ -15,7 +15,7 @@ from hourbell.api.limits import HeldBytes, Limits, import_limits, stream_limits
 from hourbell.core.access.roles import Role
 from hourbell.core.access.token_text import token_text
 from tests.api.house import House
-from tests.api.test_events import Place, place  # noqa: F401 - a fixture
+from tests.api.test_events import LiveApi, live_api  # noqa: F401 - a fixture
 from tests.api.whole import Whole, a_job, whole_api
 from tests.database import BACKENDS
 
@@ -137,21 +137,21 @@ async def test_imports_of_a_token_are_limited(api: Whole) -> None:
     assert await import_as(three) == (200, "")
 
 
-async def test_event_streams_of_a_token_are_limited(place: Place) -> None:  # noqa: F811
-    change_authenticator(place.api, streams=stream_limits(3, 500))
-    one, two = [await place.api.token(Role.VIEWER, name) for name in ("one", "two")]
+async def test_event_streams_of_a_token_are_limited(live_api: LiveApi) -> None:  # noqa: F811
+    change_authenticator(live_api.api, streams=stream_limits(3, 500))
+    one, two = [await live_api.api.token(Role.VIEWER, name) for name in ("one", "two")]
     async with AsyncExitStack() as stack:
         for _ in range(3):
-            await stack.enter_async_context(place.listening(token=one))
-        refused = await place.http.get("/api/v1/events", headers={"Authorization": f"Bearer {one}"})
-        await stack.enter_async_context(place.listening(token=two))
+            await stack.enter_async_context(live_api.listening(token=one))
+        refused = await live_api.http.get("/api/v1/events", headers={"Authorization": f"Bearer {one}"})
+        await stack.enter_async_context(live_api.listening(token=two))
         assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
         assert refused.headers["retry-after"] == "30"
 
     async with asyncio.timeout(30):
-        while place.api.app.state.authenticator.streams._open:  # until the server has seen that they left
+        while live_api.api.app.state.authenticator.streams._open:  # until the server has seen that they left
             await asyncio.sleep(0.05)
-    async with place.listening(token=one):
+    async with live_api.listening(token=one):
         pass
 
 

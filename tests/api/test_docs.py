@@ -22,7 +22,7 @@ README = Path(__file__).parents[2] / "README.md"
 DOCS = README.with_name("docs")
 PAGE = DOCS / "api.md"
 PATIENCE = 15.0  # seconds for what the page shows to come true
-TOLD = re.compile(r"([A-Z]+)=\S+ +# the (\w+) of the answer above")
+RESPONSE_FIELD = re.compile(r"([A-Z]+)=\S+ +# the (\w+) of the answer above")
 ASSIGNED = re.compile(r"([A-Z]+)=(.+)")
 ALLOWED = "public.run_daily_cleanup(integer)"
 
@@ -49,7 +49,7 @@ class Reader:
 
     def __init__(self, folder: Path, server: Server, receiver: int, **settings: str) -> None:
         self._folder = folder
-        self._places = {
+        self._paths = {
             "http://127.0.0.1:8080": server.url,
             "http://127.0.0.1:9000": f"http://127.0.0.1:{receiver}",
             ".venv/bin/hourbell": f"{sys.executable} -m hourbell",
@@ -59,8 +59,8 @@ class Reader:
 
     def follow(self, step: Step) -> None:
         """Do what it says; AssertionError if something else happens than is shown."""
-        if told := TOLD.fullmatch(step.command):
-            self._environment[told[1]] = str(json.loads(self._answer)[told[2]])
+        if reported := RESPONSE_FIELD.fullmatch(step.command):
+            self._environment[reported[1]] = str(json.loads(self._answer)[reported[2]])
         elif assigned := ASSIGNED.fullmatch(step.command):
             self._environment[assigned[1]] = self._run(f'printf %s "{assigned[2]}"')
         elif step.command.startswith("curl "):
@@ -82,7 +82,7 @@ class Reader:
             time.sleep(0.1)
 
     def _run(self, command: str) -> str:
-        for shown, real in self._places.items():
+        for shown, real in self._paths.items():
             command = command.replace(shown, real)
         is_endless = " -N " in command
         if is_endless:

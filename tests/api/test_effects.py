@@ -29,23 +29,23 @@ Body = dict[str, Any]
 Way = Callable[[Whole, str, Body, Headers, Mapping[str, str]], Awaitable[str]]
 
 
-def told(answer: httpx.Response) -> str:
+def reported(answer: httpx.Response) -> str:
     return "done" if answer.status_code in (200, 201, 204) else answer.json()["code"]
 
 
 async def by_patch(api: Whole, name: str, body: Body, headers: Headers, more: Mapping[str, str]) -> str:
     nothing: Body = dict.fromkeys(["url", "database", "function", "name"])  # a merge patch adds to the old target
     patch = {**body, "target": nothing | body["target"]}
-    return told(await api.client.patch(f"{JOBS}/{name}", json=patch, headers=headers, params=more))
+    return reported(await api.client.patch(f"{JOBS}/{name}", json=patch, headers=headers, params=more))
 
 
 async def by_put(api: Whole, name: str, body: Body, headers: Headers, more: Mapping[str, str]) -> str:
-    return told(await api.client.put(f"{JOBS}/{name}", json=body, headers=headers, params=more))
+    return reported(await api.client.put(f"{JOBS}/{name}", json=body, headers=headers, params=more))
 
 
 async def by_post(api: Whole, name: str, body: Body, headers: Headers, more: Mapping[str, str]) -> str:
     assert body["name"] == name
-    return told(await api.client.post(JOBS, json=body, headers=headers, params=more))
+    return reported(await api.client.post(JOBS, json=body, headers=headers, params=more))
 
 
 async def by_apply(api: Whole, name: str, body: Body, headers: Headers, more: Mapping[str, str]) -> str:
@@ -54,7 +54,7 @@ async def by_apply(api: Whole, name: str, body: Body, headers: Headers, more: Ma
     answer = await api.client.post("/api/v1/jobs/apply", json=wish, headers=headers)
     if answer.status_code == 409 and answer.json()["code"] == "plan_refused":
         return "secrets_bound" if "secret headers" in answer.json()["errors"][0]["message"] else "plan_refused"
-    return told(answer)
+    return reported(answer)
 
 
 def imported(path: str) -> Way:
@@ -63,7 +63,7 @@ def imported(path: str) -> Way:
         kind = {"Content-Type": "application/x-ndjson", **headers}
         answer = await api.client.post(f"{path}/import", content=json.dumps(body), headers=kind, params=more)
         if answer.status_code != 200:
-            return told(answer)
+            return reported(answer)
         [line] = map(json.loads, answer.text.splitlines())
         return str(line["code"]) if line["result"] == "refused" else "done"
 
@@ -209,7 +209,7 @@ async def _dry_apply(api: Whole, name: str, body: Body, headers: Headers, more: 
     del more
     wish = {"source": f"matrix-{name}", "jobs": [body], "take_over": True}
     answer = await api.client.post("/api/v1/jobs/apply?dry_run=true", json=wish, headers=headers)
-    return "secrets_bound" if answer.json().get("code") == "plan_refused" else told(answer)
+    return "secrets_bound" if answer.json().get("code") == "plan_refused" else reported(answer)
 
 
 async def test_a_header_for_the_new_origin_comes_with_the_change(

@@ -26,7 +26,7 @@ LONG = 30.0  # seconds for what takes one or two
 
 
 @dataclass
-class Told:
+class ServerEvent:
     """A block of the stream: an event, or only an id with a comment."""
 
     id: str | None = None
@@ -42,32 +42,32 @@ class Stream:
         self.response = response
         self._lines = response.aiter_lines()
 
-    async def block(self) -> Told | None:
+    async def block(self) -> ServerEvent | None:
         """The next block; None if the stream has ended."""
-        told = Told()
+        reported = ServerEvent()
         async with asyncio.timeout(LONG):
             async for line in self._lines:
                 if not line:
-                    return told
+                    return reported
                 name, _, value = line.partition(": ")
                 if name in ("id", "event"):
-                    setattr(told, name, value)
+                    setattr(reported, name, value)
                 elif name == "data":
-                    told.data = json.loads(value)
+                    reported.data = json.loads(value)
                 elif not name:
-                    told.comment = value
+                    reported.comment = value
         return None
 
-    async def event(self) -> Told:
+    async def event(self) -> ServerEvent:
         """The next event, past everything that is none."""
-        while (told := await self.block()) is not None:
-            if told.event is not None:
-                return told
+        while (reported := await self.block()) is not None:
+            if reported.event is not None:
+                return reported
         raise AssertionError("the stream has ended")
 
 
 @dataclass
-class Place:
+class LiveApi:
     api: Whole
     http: httpx.AsyncClient
 
@@ -85,60 +85,60 @@ class Place:
 
 
 @pytest.fixture
-async def place() -> AsyncIterator[Place]:
+async def live_api() -> AsyncIterator[LiveApi]:
     """The whole API behind a real server of this process."""
     async with SqliteDatabase.in_memory() as database, whole_api(database) as api:
         listening, server = _listen("127.0.0.1", 0), _server(api.app)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=LONG) as http:
-            yield Place(api, http)
+            yield LiveApi(api, http)
         await api.control.watch.close()
         server.should_exit = True
         await serving
 
 
-async def test_a_change_through_the_api_is_told(place: Place) -> None:
-    async with place.listening() as stream:
+async def test_a_change_through_the_api_is_told(live_api: LiveApi) -> None:
+    async with live_api.listening() as stream:
         assert stream.response.headers["content-type"].startswith("text/event-stream")
-        assert (stream.response.headers["cache-control"], await stream.block()) == ("no-store", Told())
+        assert (stream.response.headers["cache-control"], await stream.block()) == ("no-store", ServerEvent())
         quiet = await stream.block()
-        job_id = await place.job("report")
-        told = await stream.event()
+        job_id = await live_api.job("report")
+        reported = await stream.event()
 
     assert quiet is not None
     assert (quiet.comment, quiet.event, bool(quiet.id)) == ("nothing changed", None, True)
-    assert (told.event, told.data) == ("changes", {"jobs": [{"id": job_id, "version": 1}], "runs": []})
+    assert (reported.event, reported.data) == ("changes", {"jobs": [{"id": job_id, "version": 1}], "runs": []})
 
 
-async def test_a_run_that_begins_and_ends_is_told(place: Place) -> None:
-    job_id = await place.job("report")
-    run_id = (await place.api.client.post("/api/v1/jobs/report/trigger")).json()["run_id"]
-    at = int(place.api.time.now().timestamp()) * 1_000_000
-    async with place.listening() as stream:
+async def test_a_run_that_begins_and_ends_is_told(live_api: LiveApi) -> None:
+    job_id = await live_api.job("report")
+    run_id = (await live_api.api.client.post("/api/v1/jobs/report/trigger")).json()["run_id"]
+    at = int(live_api.api.time.now().timestamp()) * 1_000_000
+    async with live_api.listening() as stream:
         assert (await stream.event()).data["jobs"]  # made right before: told rather twice than never
-        await place.api.database.sql(f"update hourbell.runs set state = 'running', started_at = {at}")
+        await live_api.api.database.sql(f"update hourbell.runs set state = 'running', started_at = {at}")
         begun = await stream.event()
-        await place.api.database.sql(f"update hourbell.runs set state = 'failed', finished_at = {at}")
+        await live_api.api.database.sql(f"update hourbell.runs set state = 'failed', finished_at = {at}")
         ended = await stream.event()
 
     about = {"id": run_id, "job_id": job_id}
-    assert [told.data["runs"] for told in (begun, ended)] == [
+    assert [reported.data["runs"] for reported in (begun, ended)] == [
         [{**about, "state": "running"}],
         [{**about, "state": "failed"}],
     ]
 
 
-async def test_whoever_was_cut_off_goes_on_and_an_unknown_id_is_a_reset(place: Place) -> None:
-    async with place.listening() as other:
-        async with place.listening() as stream:
-            first = await place.job("first")
-            told = await stream.event()
-        second = await place.job("second")
+async def test_whoever_was_cut_off_goes_on_and_an_unknown_id_is_a_reset(live_api: LiveApi) -> None:
+    async with live_api.listening() as other:
+        async with live_api.listening() as stream:
+            first = await live_api.job("first")
+            reported = await stream.event()
+        second = await live_api.job("second")
         heard = [await other.event(), await other.event()]
-        async with place.listening(told.id) as stream:
+        async with live_api.listening(reported.id) as stream:
             missed = await stream.event()
-        async with place.listening("of-another-server-1") as stream:
+        async with live_api.listening("of-another-server-1") as stream:
             unknown = await stream.event()
 
     assert [event.data["jobs"][0]["id"] for event in heard] == [first, second]
@@ -146,9 +146,9 @@ async def test_whoever_was_cut_off_goes_on_and_an_unknown_id_is_a_reset(place: P
     assert (unknown.event, unknown.data, unknown.id) == ("reset", {}, missed.id)
 
 
-async def test_a_listener_who_hangs_up_is_forgotten(place: Place) -> None:
-    watch = place.api.control.watch
-    async with place.listening() as stream:
+async def test_a_listener_who_hangs_up_is_forgotten(live_api: LiveApi) -> None:
+    watch = live_api.api.control.watch
+    async with live_api.listening() as stream:
         await stream.block()
         await stream.block()
         assert watch.listeners == 1
@@ -158,18 +158,18 @@ async def test_a_listener_who_hangs_up_is_forgotten(place: Place) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_stream_ends_with_its_token(place: Place) -> None:
-    access = place.api.control.access
+async def test_a_stream_ends_with_its_token(live_api: LiveApi) -> None:
+    access = live_api.api.control.access
     await access.create("other", Role.ADMIN, "test")
     token, text = await access.create("viewer", Role.VIEWER, "test")
-    admin = await place.api.token(Role.ADMIN)
-    assert (await place.http.get(PATH)).status_code == 401
-    async with place.listening(token=text.reveal()) as stream:
+    admin = await live_api.api.token(Role.ADMIN)
+    assert (await live_api.http.get(PATH)).status_code == 401
+    async with live_api.listening(token=text.reveal()) as stream:
         await stream.block()
         await stream.block()
         await access.revoke(token.id, "test")
         body = {"name": "report", "schedule": "0 9 * * *", "target": {"type": "task", "name": "x"}}
-        made = await place.http.post("/api/v1/jobs", json=body, headers={"Authorization": f"Bearer {admin}"})
+        made = await live_api.http.post("/api/v1/jobs", json=body, headers={"Authorization": f"Bearer {admin}"})
 
         assert made.status_code == 201
         assert await stream.block() is None

@@ -124,8 +124,8 @@ def foreign(answer: Any) -> list[str]:
     """Return the parts of an answer that are not our own messages."""
     if answer.status_code not in (400, 422):
         return []
-    told = [each["message"] for each in answer.json().get("errors", ())]
-    return [message for message in told if any(word in message for word in FOREIGN)]
+    reported = [each["message"] for each in answer.json().get("errors", ())]
+    return [message for message in reported if any(word in message for word in FOREIGN)]
 
 
 @pytest.mark.parametrize(("operation", "name"), WITH_QUERY, ids=str)
@@ -134,7 +134,7 @@ async def test_no_parameter_is_refused_in_the_words_of_a_library(api: Whole, ope
 
     found = [foreign(await api.client.get(f"{path}?{name}={text}")) for text in ODD_TEXTS]
 
-    assert [told for told in found if told] == []
+    assert [reported for reported in found if reported] == []
 
 
 @pytest.mark.parametrize("operation", [each for each in distinct_operations() if "{" in each.path], ids=str)
@@ -144,7 +144,7 @@ async def test_no_path_is_refused_in_the_words_of_a_library(api: Whole, operatio
         for text in ODD_PATHS
     ]
 
-    assert [told for told in found if told] == []
+    assert [reported for reported in found if reported] == []
 
 
 @pytest.mark.parametrize("operation", WITH_JSON, ids=str)
@@ -166,4 +166,4 @@ async def test_no_body_is_refused_in_the_words_of_a_library(api: Whole, operatio
         for body in bodies
     ]
 
-    assert [told for told in found if told] == []
+    assert [reported for reported in found if reported] == []

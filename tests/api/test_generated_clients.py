@@ -19,7 +19,7 @@ pytestmark = pytest.mark.full
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "openapi.json"
 PROJECT = ROOT / "tests" / "clients" / "typescript"  # npm installs what its lock file pins
-TOLD = "At 09:00, Monday through Friday 0"
+EXPECTED = "At 09:00, Monday through Friday 0"
 MAKE_JOB = """
 import importlib, pkgutil, sys
 
@@ -52,8 +52,8 @@ def test_a_python_client_makes_a_job(server: Server, tmp_path: Path) -> None:
     run(tmp_path, sys.executable, *generate, "--meta", "none")
 
     assert compileall.compile_dir(client, quiet=1)
-    told = run(tmp_path, sys.executable, "-c", MAKE_JOB, server.url, PYTHONPATH=str(tmp_path))
-    assert told == f"from-python {TOLD}\n"
+    reported = run(tmp_path, sys.executable, "-c", MAKE_JOB, server.url, PYTHONPATH=str(tmp_path))
+    assert reported == f"from-python {EXPECTED}\n"
 
 
 def test_a_typescript_client_makes_a_job(server: Server, tmp_path: Path) -> None:
@@ -65,16 +65,16 @@ def test_a_typescript_client_makes_a_job(server: Server, tmp_path: Path) -> None
     run(tmp_path, node(), generator, DOCUMENT, "--output", "schema.d.ts", "--default-non-nullable=false")
 
     run(tmp_path, node(), packages / "typescript" / "bin" / "tsc", "--project", ".")
-    told = run(tmp_path, node(), "make_job.ts", server.url)
-    assert told == f"from-typescript {TOLD}\n"
+    reported = run(tmp_path, node(), "make_job.ts", server.url)
+    assert reported == f"from-typescript {EXPECTED}\n"
 
 
 def installed() -> Path:
     """The packages of the lock file, installed once for each of its versions."""
     digest = hashlib.sha256((PROJECT / "package-lock.json").read_bytes()).hexdigest()[:16]
-    place = Path(sys.prefix) / "typescript-client" / digest
-    if not place.exists():
-        new = place.with_name(f"{digest}.{os.getpid()}")
+    folder = Path(sys.prefix) / "typescript-client" / digest
+    if not folder.exists():
+        new = folder.with_name(f"{digest}.{os.getpid()}")
         new.mkdir(parents=True)
         for name in ("package.json", "package-lock.json"):
             shutil.copy(PROJECT / name, new)
@@ -85,8 +85,8 @@ def installed() -> Path:
         except AssertionError as error:
             shutil.rmtree(new)
             pytest.fail(f"npm cannot install the packages of {PROJECT}; does it reach its registry? {error}")
-        new.rename(place)
-    return place / "node_modules"
+        new.rename(folder)
+    return folder / "node_modules"
 
 
 def node() -> Path:

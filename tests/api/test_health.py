@@ -151,12 +151,12 @@ async def test_lanes_that_no_node_serves_are_told_and_leave_the_node_ready() -> 
     assert answer.json()["warnings"] == ["no live node serves task:reports.weekly"]
 
 
-async def never_told(_request: Request) -> bool:
+async def never_disconnected(_request: Request) -> bool:
     await asyncio.Event().wait()
     raise AssertionError
 
 
-@pytest.mark.parametrize("sees_names", [nobody, never_told])
+@pytest.mark.parametrize("sees_names", [nobody, never_disconnected])
 async def test_without_a_token_nothing_is_named_and_everything_counted(sees_names: SeesNames) -> None:
     pool = PoolUse("threads", 3, 3, {"canary.report": 2, "canary.import": 1})
     lanes = ("task:canary.weekly", "https://canary.example.com")

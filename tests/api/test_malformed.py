@@ -85,14 +85,14 @@ async def test_what_is_not_json_is_refused_as_such(api: Whole, operation: Operat
 
     limit = MAX_BODY_BYTES_BY_PATH.get(operation.path, MAX_BODY_BYTES)
     expected = {name: 400 if len(body) <= limit else 413 for name, body in bodies.items()}
-    assert {name: told for name, told in found.items() if told[0] != expected[name]} == {}
+    assert {name: reported for name, reported in found.items() if reported[0] != expected[name]} == {}
 
 
 @pytest.mark.parametrize("operation", WITH_JSON, ids=str)
 async def test_json_that_is_no_object_is_refused(api: Whole, operation: Operation) -> None:
     found = {body: await send(api, operation, body) for body in NO_OBJECT}
 
-    assert {body: told for body, told in found.items() if told[0] != 422} == {}
+    assert {body: reported for body, reported in found.items() if reported[0] != 422} == {}
 
 
 @pytest.mark.parametrize("operation", WITH_JSON, ids=str)
@@ -101,7 +101,7 @@ async def test_another_media_type_is_refused(api: Whole, operation: Operation) -
 
     found = {each: await send(api, operation, b"{}", **{"Content-Type": each}) for each in given}
 
-    assert {each: told for each, told in found.items() if told[0] != 415} == {}
+    assert {each: reported for each, reported in found.items() if reported[0] != 415} == {}
 
 
 @pytest.mark.parametrize("operation", WITH_JSON, ids=str)
@@ -189,7 +189,7 @@ def cursor(*parts: object) -> str:
 
 
 LISTS = ("jobs:name", "jobs:next_at", "jobs:id", "runs", "skips", "versions", "audit", "late", "stuck")
-ODD_PLACES: list[tuple[object, ...]] = [
+UNUSUAL_POSITIONS: list[tuple[object, ...]] = [
     (), (0,), (-1,), (2**31,), (2**62,), (2**80,), (True,), (None,), (None, UNUSED), ("\0", UNUSED),
     ("\ud800", UNUSED), ("x" * 900, UNUSED), ("2026-03-02T08:00:00+00:00", UNUSED),
     ("0001-01-01T00:00:00+23:59", UNUSED),
@@ -197,7 +197,7 @@ ODD_PLACES: list[tuple[object, ...]] = [
     (0, "2026-03-02T08:00:00+00:00", UNUSED), (0, "9999-12-31T23:59:59-23:59", UNUSED), (9, "x", UNUSED),
     ([], {}), ({}, UNUSED, 1),
 ]  # fmt: skip
-ODD_CURSORS = [cursor(kind, *place) for kind in LISTS for place in ODD_PLACES]
+UNUSUAL_CURSORS = [cursor(kind, *position) for kind in LISTS for position in UNUSUAL_POSITIONS]
 ODD_TEXTS = [
     "", " ", "%00", "a%00b", "%FF", "%ED%A0%80", "%F0%9F%98%80", "%E2%80%AE", "-1", "0", "1", "501", "1e9", "9" * 30,
     "9" * 5_000, "NaN", "null", "true", "0x10", "1_0", "%EF%BC%91", "%D9%A3", "2026-13-45T00:00:00Z", "2026-03-02",
@@ -218,7 +218,7 @@ async def test_an_odd_value_of_a_parameter_breaks_nothing(api: Whole, operation:
     needed = "job=report&at=2026-03-02T08:00:00Z" if operation.name == "explain_instant" else ""
     rest = "&".join(part for part in needed.split("&") if part and not part.startswith(f"{name}="))
     path = operation.at(job="report", run=UNUSED)
-    texts = [*ODD_TEXTS, *(ODD_CURSORS if name == "cursor" else ())]
+    texts = [*ODD_TEXTS, *(UNUSUAL_CURSORS if name == "cursor" else ())]
 
     found = {text: await api.client.get(f"{path}?{name}={text}&{rest}".rstrip("&")) for text in texts}
 

@@ -90,8 +90,8 @@ async def test_what_is_raised_is_answered_as_a_problem(error: Exception, status:
 
 
 async def test_a_problem_carries_its_errors_and_headers() -> None:
-    told = Problem(422, "bad", "Bad.", [("/a", "It is bad.", "write b")], {"Retry-After": "7"})
-    answer = await ask(app_raising(told))
+    reported = Problem(422, "bad", "Bad.", [("/a", "It is bad.", "write b")], {"Retry-After": "7"})
+    answer = await ask(app_raising(reported))
 
     assert answer.json()["errors"] == [{"pointer": "/a", "message": "It is bad.", "hint": "write b"}]
     assert answer.headers["retry-after"] == "7"

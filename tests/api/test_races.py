@@ -24,7 +24,7 @@ async def api(database: Database) -> AsyncIterator[Whole]:
         yield made
 
 
-def told(answers: list[httpx.Response]) -> Counter[tuple[int, str | None]]:
+def reported(answers: list[httpx.Response]) -> Counter[tuple[int, str | None]]:
     """Count the answers by status, with the code of a refusal."""
     return Counter((each.status_code, each.json().get("code")) for each in answers)
 
@@ -42,7 +42,7 @@ async def test_a_key_that_twenty_send_at_once_makes_one_job(api: Whole) -> None:
     assert await jobs_in(api) == ["report"]
     assert len(await api.database.rows("audit")) == 1
     assert len({each.json()["id"] for each in good}) == 1
-    assert told(answers).keys() <= {(201, None), (409, "already_done")}
+    assert reported(answers).keys() <= {(201, None), (409, "already_done")}
 
 
 async def test_a_key_that_twenty_send_at_once_triggers_one_run(api: Whole) -> None:
@@ -52,7 +52,7 @@ async def test_a_key_that_twenty_send_at_once_triggers_one_run(api: Whole) -> No
     answers = await asyncio.gather(*(api.client.post(f"{JOBS}/report/trigger", headers=headers) for _ in range(20)))
 
     assert len(await api.database.rows("runs")) == 1
-    assert told(answers).keys() <= {(201, None), (409, "already_done")}
+    assert reported(answers).keys() <= {(201, None), (409, "already_done")}
 
 
 async def test_a_key_with_two_bodies_at_once_acts_for_one_of_them(api: Whole) -> None:
@@ -87,7 +87,7 @@ async def test_one_of_ten_changes_the_version_that_all_have_seen(api: Whole) -> 
         )
     )
 
-    assert told(answers) == {(200, None): 1, (412, "version_mismatch"): 9}
+    assert reported(answers) == {(200, None): 1, (412, "version_mismatch"): 9}
     assert (await api.client.get(f"{JOBS}/report")).json()["version"] == 2
 
 
@@ -104,14 +104,14 @@ async def test_one_of_ten_deletes_the_version_that_all_have_seen(api: Whole) -> 
 async def test_one_of_ten_gets_the_name(api: Whole) -> None:
     answers = await asyncio.gather(*(api.client.post(JOBS, json=a_job()) for _ in range(10)))
 
-    assert told(answers) == {(201, None): 1, (409, "name_taken"): 9}
+    assert reported(answers) == {(201, None): 1, (409, "name_taken"): 9}
 
 
 async def test_ten_that_put_one_job_at_once_make_one(api: Whole) -> None:
     answers = await asyncio.gather(*(api.client.put(f"{JOBS}/report", json=a_job()) for _ in range(10)))
 
     assert await jobs_in(api) == ["report"]
-    assert told(answers).keys() <= {(201, None), (200, None), (409, "name_taken")}
+    assert reported(answers).keys() <= {(201, None), (200, None), (409, "name_taken")}
 
 
 async def test_two_imports_at_once_make_each_job_once(api: Whole) -> None:

@@ -220,9 +220,9 @@ async def test_a_cookie_with_any_character_changed_is_not_ours(house: House) -> 
     value, _ = house.authenticator.cookies.issue(token.id)
 
     assert house.authenticator.cookies.read(value) is not None
-    for place, character in enumerate(value):
+    for index, character in enumerate(value):
         other = "1" if character != "1" else "2"
-        assert house.authenticator.cookies.read(value[:place] + other + value[place + 1 :]) is None
+        assert house.authenticator.cookies.read(value[:index] + other + value[index + 1 :]) is None
 
 
 async def test_the_text_of_a_token_is_in_no_table_log_line_answer_or_repr(

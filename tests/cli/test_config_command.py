@@ -42,8 +42,8 @@ def test_where_a_value_came_from_is_told(folder: Path) -> None:
     (folder / "hourbell.toml").write_text('lease = "90s"\nslots = 7\n')
     found = rows(HOURBELL_SLOTS="9", HTTP_ADDR=":9000", HOURBELL_ALLOW_NETWORKS="10.0.0.0/8, 192.168.1.7")
 
-    told = {name: (found[name]["value"], found[name]["origin"]) for name in ("lease", "slots", "http_addr")}
-    assert told == {
+    reported = {name: (found[name]["value"], found[name]["origin"]) for name in ("lease", "slots", "http_addr")}
+    assert reported == {
         "lease": ("1m30s", "hourbell.toml"),
         "slots": (9, "HOURBELL_SLOTS"),
         "http_addr": (":9000", "HTTP_ADDR"),
@@ -86,7 +86,7 @@ def test_bad_settings_are_told_and_the_others_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "words"),
+    ("environment", "message"),
     [
         ({"HOURBELL_REQUIRE_DATABASE": "1"}, "HOURBELL_REQUIRE_DATABASE forbids the default"),
         ({"HOURBELL_URL": "ftp://x"}, "Write the server's address as in http://127.0.0.1:8080"),
@@ -94,11 +94,11 @@ def test_bad_settings_are_told_and_the_others_shown() -> None:
         ({"DATABASE_URL": "mysql://me:canary@x/y"}, "write postgresql://user:password@host/database"),
     ],
 )
-def test_settings_that_do_not_go_together_are_told(environment: dict[str, str], words: str) -> None:
+def test_settings_that_do_not_go_together_are_told(environment: dict[str, str], message: str) -> None:
     done = run(**environment)
 
     assert (done.exit_code, "canary" in done.output) == (2, False)
-    assert words in " ".join(done.stderr.split())
+    assert message in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("text", ["lease = ", "leas = 3"])

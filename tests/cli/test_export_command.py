@@ -125,8 +125,8 @@ def test_a_pause_that_somebody_made_is_told_and_not_written(node: Live, form: Fo
     by_person, by_file = read_jobs_file(done.stdout, form, str).jobs
 
     assert (by_person.definition.enabled, by_file.definition.enabled) == (True, False)
-    words = "paused by local until 2199-01-01 00:00:00 UTC: broken disk"
-    assert f"{source}-a: {words}" in done.stderr if form == "json" else f"# {words}\n" in done.stdout
+    note = "paused by local until 2199-01-01 00:00:00 UTC: broken disk"
+    assert f"{source}-a: {note}" in done.stderr if form == "json" else f"# {note}\n" in done.stdout
     assert node.ok("apply", "-f", "-", given=done.stdout).splitlines()[-1] == "nothing to change"
 
 

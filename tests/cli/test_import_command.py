@@ -72,8 +72,8 @@ def test_every_format_reads_as_the_same_jobs(format: Format, path: Path) -> None
     result = run(str(path), "-o", format)
     jobs = read_jobs_file(result.stdout, format, str).jobs
 
-    told = re.findall(r"^error: line \d+: ", result.stderr, re.MULTILINE)
-    assert result.exit_code == (1 if told else 0)
+    reported = re.findall(r"^error: line \d+: ", result.stderr, re.MULTILINE)
+    assert result.exit_code == (1 if reported else 0)
     assert [job.definition for job in jobs] == [
         job.definition for job in read_jobs_file(run(str(path)).stdout, "toml", str).jobs
     ]
@@ -108,7 +108,7 @@ def test_a_crontab_that_is_not_utf_8_is_read_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (["-", "--timezone", "europe/berlin"], "did you mean Europe/Berlin?"),
         (["/nowhere/crontab"], "No such file"),
@@ -117,11 +117,11 @@ def test_a_crontab_that_is_not_utf_8_is_read_all_the_same() -> None:
         (["-", "--source", ""], "1 to 200 printable characters"),
     ],
 )
-def test_wrong_usage_is_exit_code_2(arguments: list[str], words: str) -> None:
+def test_wrong_usage_is_exit_code_2(arguments: list[str], message: str) -> None:
     result = run(*arguments)
 
     assert result.exit_code == 2
-    assert words in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
 
 

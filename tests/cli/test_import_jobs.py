@@ -101,7 +101,7 @@ def test_a_person_is_asked_before_jobs_are_deleted_and_sees_how_far_it_is(node: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "words"),
+    ("arguments", "exit_code", "message"),
     [
         (["-", "--prune", "--yes"], 2, "Pruning needs a source"),
         (["/nowhere.ndjson"], 2, "No such file"),
@@ -110,9 +110,9 @@ def test_a_person_is_asked_before_jobs_are_deleted_and_sees_how_far_it_is(node: 
     ],
 )
 def test_what_cannot_be_done_is_told_with_its_exit_code(
-    node: Live, arguments: list[str], exit_code: int, words: str
+    node: Live, arguments: list[str], exit_code: int, message: str
 ) -> None:
     done = node.run("import", "jobs", *arguments, given="")
 
     assert done.exit_code == exit_code
-    assert words in done.stderr
+    assert message in done.stderr

@@ -36,6 +36,15 @@ def test_a_job_is_made_shown_listed_and_deleted(node: Live) -> None:
     assert node.run("job", "get", "made").exit_code == 3
 
 
+def test_jobs_are_listed_by_what_needs_attention(node: Live) -> None:
+    for name in ("watched-1", "watched-2"):
+        node.create(name, "--tag", "watched")
+    node.ok("job", "pause", "watched-2")
+
+    assert node.ok("job", "list", "--attention", "paused", "--tag", "watched", "-o", "name") == "watched-2\n"
+    assert node.ok("job", "list", "--attention", "losing", "--tag", "watched", "-o", "name") == ""
+
+
 def test_a_list_is_a_table_or_the_body_of_the_api(node: Live) -> None:
     ids = {node.create(f"listed-{n}", "--tag", "listed") for n in range(3)}
 
@@ -221,7 +230,7 @@ def test_a_time_that_is_the_same_in_every_zone_is_read_in_none(node: Live, time:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "words"),
+    ("arguments", "exit_code", "message"),
     [
         (["get", "lsted-9"], 3, "did you mean "),
         (["get", "zzzzzz"], 3, "`hourbell job list` shows the jobs there are"),
@@ -250,7 +259,7 @@ def test_a_time_that_is_the_same_in_every_zone_is_read_in_none(node: Live, time:
     ],
 )
 def test_what_cannot_be_done_is_told_with_its_exit_code(
-    node: Live, arguments: list[str], exit_code: int, words: str
+    node: Live, arguments: list[str], exit_code: int, message: str
 ) -> None:
     if node.run("job", "get", "known").exit_code == 3:
         node.create("known")
@@ -258,7 +267,7 @@ def test_what_cannot_be_done_is_told_with_its_exit_code(
     done = node.run("job", *arguments)
 
     assert (done.exit_code, done.stdout) == (exit_code, "")
-    assert words in done.stderr
+    assert message in done.stderr
 
 
 def test_a_person_is_asked_and_sees_colours_unless_they_are_not_wanted(node: Live) -> None:

@@ -25,8 +25,8 @@ def test_a_job_that_is_paused_has_nothing_to_come(node: Live) -> None:
     assert "note: it is paused; `hourbell job resume rested` ends that" in node.run("job", "upcoming", "rested").stderr
     node.create("resting")
     node.ok("job", "pause", "resting", "--until", "2199-01-01", "--note", "move")
-    told = node.run("job", "upcoming", "resting").stderr
-    assert "it is paused by local until 2199-01-01 00:00:00 UTC: move; `hourbell job resume" in told
+    reported = node.run("job", "upcoming", "resting").stderr
+    assert "it is paused by local until 2199-01-01 00:00:00 UTC: move; `hourbell job resume" in reported
 
 
 def test_a_job_that_never_fires_again_says_so(node: Live) -> None:

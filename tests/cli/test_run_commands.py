@@ -86,7 +86,7 @@ def test_one_that_is_refused_keeps_no_other_out(node: Live) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "words"),
+    ("arguments", "exit_code", "message"),
     [
         (["get", "x"], 2, "'x' is not the id of a run; write it, or its first or last 6"),
         (["get", "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e"], 3, "There is no run 5b0c"),
@@ -101,12 +101,12 @@ def test_one_that_is_refused_keeps_no_other_out(node: Live) -> None:
     ],
 )
 def test_what_cannot_be_done_is_told_with_its_exit_code(
-    node: Live, arguments: list[str], exit_code: int, words: str
+    node: Live, arguments: list[str], exit_code: int, message: str
 ) -> None:
     done = node.run("run", *arguments)
 
     assert (done.exit_code, done.stdout) == (exit_code, "")
-    assert words in done.stderr
+    assert message in done.stderr
 
 
 def test_watching_streams_json_when_piped_and_draws_on_a_terminal(node: Live) -> None:

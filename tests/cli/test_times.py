@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hourbell.cli.shared.times import Direction, parse_length, parse_time, shown, told
+from hourbell.cli.shared.times import Direction, describe_time, parse_length, parse_time, shown
 
 NOW = datetime(2026, 3, 8, 3, 0, tzinfo=UTC)  # still 7 March in New York
 
@@ -141,5 +141,5 @@ def test_a_time_is_shown_as_the_clock_on_the_wall_reads() -> None:
     assert shown(NOW, "America/New_York") == "2026-03-07 22:00:00 -05:00"
     assert shown(NOW, "../../Of/A/Hostile/Server") == "2026-03-08 03:00:00 +00:00"
     assert shown(None, "UTC") == ""
-    assert told(NOW, "UTC") == "2026-03-08T03:00:00Z"
-    assert told(NOW, "Asia/Kolkata") == "2026-03-08T03:00:00Z (2026-03-08 08:30:00 +05:30 in Asia/Kolkata)"
+    assert describe_time(NOW, "UTC") == "2026-03-08T03:00:00Z"
+    assert describe_time(NOW, "Asia/Kolkata") == "2026-03-08T03:00:00Z (2026-03-08 08:30:00 +05:30 in Asia/Kolkata)"

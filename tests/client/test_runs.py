@@ -120,10 +120,10 @@ async def test_the_time_line_is_read_with_its_types(server: Served) -> None:
 async def test_instants_are_explained_and_counted(server: Served) -> None:
     await server.client.jobs.create(a_job())
 
-    told = await server.client.explain("report", T0 + timedelta(hours=1))
+    reported = await server.client.explain("report", T0 + timedelta(hours=1))
     forecast = await server.client.forecast(start=T0, bucket=timedelta(hours=12), buckets=4)
 
-    assert (told.verdict, told.at) == ("not_due_yet", T0 + timedelta(hours=1))
+    assert (reported.verdict, reported.at) == ("not_due_yet", T0 + timedelta(hours=1))
     assert [bucket.count for bucket in forecast.buckets] == [1, 0, 1, 0]
     assert forecast.bucket_seconds == 43_200
     with pytest.raises(NotFound):

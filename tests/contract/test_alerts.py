@@ -228,7 +228,8 @@ async def test_missed_times_open_an_incident_at_once(
     await plan_all(store, T0 + 3 * MINUTE + SECOND)
     assert len(await database.rows("alert_signals")) == 1
 
-    assert await told(alerts, T0 + 4 * MINUTE) == [(Move.OPEN, Event.OPENED)]
+    assert await told(alerts, T0 + 4 * MINUTE) == [(Move.OPEN, None)]
+    assert await told(alerts, T0 + 4 * MINUTE + GROUP_WAIT) == [(Move.NOTIFY, Event.OPENED)]
 
     [incident] = await database.rows("incidents")
     assert (incident["kind"], incident["job_id"], incident["count"]) == ("missed", job.id, 2)

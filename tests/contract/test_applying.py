@@ -78,7 +78,9 @@ async def test_a_dry_run_tells_the_same_and_does_nothing(database: Database) -> 
     done = await apply_all(control, a_file_job("new"), prune=True, expect=planned.state)
 
     assert results(planned) == results(done) == {"new": "created"}
-    assert [job.definition.name for job in planned.gone] == [job.definition.name for job in done.gone] == ["old"]
+    assert (
+        [job.definition.name for job in planned.undefined] == [job.definition.name for job in done.undefined] == ["old"]
+    )
     assert await names(control, ["old", "new"]) == ["new"]
 
 

@@ -308,9 +308,9 @@ async def test_a_place_that_does_not_wait_any_more_is_not_claimed() -> None:
         await a_waiting_job(store, database.control(), count=2)
         await claim(store, free=1)
 
-        assert await database.runner().write(claim_every_place) == 1
+        assert await database.runner().write(claim_every_row) == 1
 
 
-def claim_every_place(session: Session) -> int:
-    places = "[" + ",".join(str(row["rowid"]) for row in session.fetch("select rowid from hourbell_runs")) + "]"
-    return session.execute(SQL["claim"], places, OTHER_NODE, T0 + HOUR, T0)
+def claim_every_row(session: Session) -> int:
+    row_ids = "[" + ",".join(str(row["rowid"]) for row in session.fetch("select rowid from hourbell_runs")) + "]"
+    return session.execute(SQL["claim"], row_ids, OTHER_NODE, T0 + HOUR, T0)

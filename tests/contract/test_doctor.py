@@ -502,9 +502,9 @@ async def test_newer_time_zone_data_hides_what_came_before(
     assert (await examined(database, now))["instant_lost"].rows == ["job zone, 2040-01-02T17:30:00+00:00"]
 
 
-def scheduled_at(place: int) -> str:
+def scheduled_at(index: int) -> str:
     """The condition that picks a run by its place in time."""
-    return f"scheduled_at = (select scheduled_at from hourbell.runs order by 1 limit 1 offset {place})"
+    return f"scheduled_at = (select scheduled_at from hourbell.runs order by 1 limit 1 offset {index})"
 
 
 async def test_a_database_that_has_not_seen_hourbell_is_told_in_one_finding(empty_database: Database) -> None:

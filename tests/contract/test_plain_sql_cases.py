@@ -195,13 +195,13 @@ def _literal(value: Any) -> str:
 def hold(case: Case, moment: datetime, runs: list[Row], skips: list[Row]) -> list[int]:
     """Compare a job's runs and skips to its account; the times that are due by that."""
     due = {instant: period for period in case.periods for instant in period.instants(moment)}
-    places: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for run in runs:
         instant = microseconds(run["scheduled_at"])
         assert instant in due, f"{case.name}: a run at {run['scheduled_at']}, which nothing names"
         assert due[instant].may_run, f"{case.name}: a run at {run['scheduled_at']} of {due[instant]}"
         assert run["job_version"] == due[instant].version, f"{case.name}, {run['scheduled_at']}: {due[instant]}"
-        places[instant] += 1
+        counts[instant] += 1
     for skip in skips:
         first, last = microseconds(skip["first_at"]), microseconds(skip["last_at"])
         inside = [instant for instant in due if first <= instant <= last]
@@ -209,8 +209,8 @@ def hold(case: Case, moment: datetime, runs: list[Row], skips: list[Row]) -> lis
         assert is_of_one or skip["reason"] == "paused", f"{case.name}: {skip} of several versions"
         assert len(inside) == skip["count"], f"{case.name}: {skip} covers {len(inside)}"
         assert all(due[instant].may_skip_for(skip["reason"]) for instant in inside), f"{case.name}: {skip}"
-        places.update(inside)
-    missing, doubled = [at for at in due if not places[at]], [at for at in due if places[at] > 1]
+        counts.update(inside)
+    missing, doubled = [at for at in due if not counts[at]], [at for at in due if counts[at] > 1]
     assert not missing, f"{case.name}: nothing for {[str(_instant(at)) for at in missing]} of {case.periods}"
     assert not doubled, f"{case.name}: more than one place for {[str(_instant(at)) for at in doubled]}"
     return sorted(due)

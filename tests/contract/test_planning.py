@@ -227,12 +227,12 @@ async def test_skips_of_other_reasons_or_with_a_run_between_stand_apart(
         instant = T0 + minute * MINUTE
         return Skip(instant, instant, 1, reason, instant - MINUTE)
 
-    told = {1: skips(1, SkipReason.MISSED), 2: skips(2, SkipReason.WINDOW), 3: skips(4, SkipReason.WINDOW)}
+    reported = {1: skips(1, SkipReason.MISSED), 2: skips(2, SkipReason.WINDOW), 3: skips(4, SkipReason.WINDOW)}
 
     def decide(job: Job, now: datetime) -> Plan:
-        return Plan(job, now, None, now + MINUTE, skips=(told[(now - T0) // MINUTE],))
+        return Plan(job, now, None, now + MINUTE, skips=(reported[(now - T0) // MINUTE],))
 
-    for minute in told:
+    for minute in reported:
         await store.plan_due(T0 + minute * MINUTE, PASS, decide)
 
     found = [(skip["reason"], skip["count"]) for skip in await database.rows("skips", "first_at")]

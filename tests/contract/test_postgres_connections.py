@@ -70,8 +70,8 @@ async def test_a_connection_that_comes_back_in_a_transaction_is_closed_and_told(
     async with connections.connection() as connection:
         assert connection.get_server_pid() != left
         assert not connection.is_in_transaction()
-    told = [vars(record) for record in caplog.records if record.getMessage() == "connection_left_in_transaction"]
-    assert [record["pid"] for record in told] == [left]
+    reported = [vars(record) for record in caplog.records if record.getMessage() == "connection_left_in_transaction"]
+    assert [record["pid"] for record in reported] == [left]
 
 
 async def test_a_transaction_that_fails_leaves_its_connection_in_use(

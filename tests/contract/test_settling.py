@@ -161,7 +161,7 @@ async def test_outcomes_that_arrive_together_are_written_together(
     runs = await claimed(store, control, count=300)
     outcomes: list[Outcome] = [Succeeded(), Failed("no"), Failed("never", retryable=False), Cancelled()]
 
-    answers = await store.settle([settled(run, outcomes[place % 4]) for place, run in enumerate(runs)])
+    answers = await store.settle([settled(run, outcomes[index % 4]) for index, run in enumerate(runs)])
 
     assert answers == [Saved.SAVED] * 300
     states = [row["state"] for row in await database.rows("runs")]
@@ -369,9 +369,9 @@ async def test_the_statistics_of_outcomes_that_are_written_together_follow_their
     await store.settle(ended)
 
     [stats] = await database.rows("job_stats")
-    place, run_minutes, state, error, success_minutes = last
+    index, run_minutes, state, error, success_minutes = last
     assert (stats["succeeded"], stats["failed"], stats["cancelled"]) == counts
-    assert ([run.id for run in runs].index(stats["last_run_id"]), stats["last_state"]) == (place, state)
+    assert ([run.id for run in runs].index(stats["last_run_id"]), stats["last_state"]) == (index, state)
     assert (stats["last_run_at"] - hour, stats["last_error"]) == (run_minutes * MINUTE, error)
     assert stats["last_success_at"] == (None if success_minutes is None else hour + success_minutes * MINUTE)
 

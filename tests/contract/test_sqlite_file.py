@@ -60,8 +60,8 @@ GONE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("how", GONE)
 async def test_the_first_write_after_it_is_not_acknowledged_nor_is_any_other(path: Path, how: str) -> None:
-    told: list[StoreLost] = []
-    file = DatabaseFile(str(path), on_lost=told.append)
+    reported: list[StoreLost] = []
+    file = DatabaseFile(str(path), on_lost=reported.append)
     async with opened(file) as runner:
         await runner.write(add)
         GONE[how](path)
@@ -69,7 +69,7 @@ async def test_the_first_write_after_it_is_not_acknowledged_nor_is_any_other(pat
             with pytest.raises(StoreLost, match="was replaced" if how == "replaced" else "was deleted or moved"):
                 await (runner.read if operation is count else runner.write)(operation)
 
-    assert len(told) == 1
+    assert len(reported) == 1
     assert how not in ("deleted", "moved") or not path.exists()  # no empty one was made in its place
 
 

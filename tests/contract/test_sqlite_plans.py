@@ -62,7 +62,7 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
     "cancel_waiting_of_jobs": ((BUSY_JOBS, T0, True, NEW_RUNS), BATCH, {"runs_waiting"}),
     "ask_running_of_jobs_to_stop": ((BUSY_JOBS, T0), BATCH, {"runs_running"}),
     "lanes": ((), LANES, {"runs_line"}),
-    "line": ((WANTED[0], 1, T0 + HOUR, BATCH, 2), BATCH, {"runs_line", "runs_waiting", "runs_running"}),
+    "ready_runs": ((WANTED[0], 1, T0 + HOUR, BATCH, 2), BATCH, {"runs_line", "runs_waiting", "runs_running"}),
     "suspect": ((WANTED, T0 + HOUR, 2), LANES, {"runs_suspects", "runs_waiting", "runs_running"}),
     "claim": ((list(range(41, RUNS + 1, 100)), NODE, T0 + HOUR, T0), BATCH, {"place"}),
     "definitions": (([(job, 1) for job in BUSY_JOBS],), BATCH, {"key"}),
@@ -124,9 +124,9 @@ async def test_batches_take_the_intended_indexes_and_few_steps() -> None:
         await database.sql(fill_sqlite(1, RUNS))
         planned = await arguments_of_planning(database)
         await database.sql("pragma foreign_keys = on")
-        never = faults_of_all(database.connection, planned)
+        never = flaws_of_all(database.connection, planned)
         await database.sql("analyze")
-        fresh = faults_of_all(database.connection, planned)
+        fresh = flaws_of_all(database.connection, planned)
 
         assert (never, fresh) == ({}, {})
         see_that_traps_are_seen(database.connection)
@@ -147,7 +147,7 @@ async def arguments_of_planning(database: SqliteDatabase) -> dict[str, tuple[Any
     return planned
 
 
-def faults_of_all(connection: apsw.Connection, planned: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+def flaws_of_all(connection: apsw.Connection, planned: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
     """Return unwanted parts of statements: other indexes, whole tables, too many steps."""
     found = {}
     for name, (given, size, intended) in STATEMENTS.items():

@@ -153,8 +153,8 @@ async def test_a_power_cut_takes_nothing_that_was_acknowledged(tmp_path: Path, d
     finally:
         await runner.close()
 
-    for place, (acknowledged, state) in enumerate(moments):
-        found = await committed_in(tmp_path / f"cut-{place}", state, random)
+    for index, (acknowledged, state) in enumerate(moments):
+        found = await committed_in(tmp_path / f"cut-{index}", state, random)
         assert found == {f"commit {number}" for number in range(acknowledged)}
 
 
@@ -183,7 +183,7 @@ async def test_a_power_cut_within_a_commit_leaves_all_of_it_or_nothing(
     await runner.close()
 
     assert len(moments) > COMMITS // 6
-    for place, (before, state) in enumerate(moments):
-        found = await committed_in(tmp_path / f"cut-{place}", state, random)
+    for index, (before, state) in enumerate(moments):
+        found = await committed_in(tmp_path / f"cut-{index}", state, random)
         sure = {f"commit {number}" for number in range(before)}
         assert sure <= found <= sure | {f"commit {before}"}

@@ -54,5 +54,5 @@ async def test_users_have_their_turn_however_much_the_engine_writes(writer: Writ
     turns.begin.set()
     await asyncio.gather(*waiting)
 
-    places = [place for place, name in enumerate(turns.taken) if name == "user"]
-    assert places == [ENGINE_IN_A_ROW, 2 * ENGINE_IN_A_ROW + 1]
+    indexes = [index for index, name in enumerate(turns.taken) if name == "user"]
+    assert indexes == [ENGINE_IN_A_ROW, 2 * ENGINE_IN_A_ROW + 1]

@@ -131,8 +131,8 @@ async def test_tags_that_an_update_by_sql_spoils_are_the_error_of_the_job(
     await store.plan_due(now, PASS, plan)  # the version before the update
     planned = await store.plan_due(now, PASS, plan)
 
-    spoilt = await control.get_job(job.id)
-    assert spoilt is not None
+    broken = await control.get_job(job.id)
+    assert broken is not None
     assert (planned.runs, [name for name, _ in planned.errors]) == (0, ["job"])
-    assert (spoilt.definition.tags, spoilt.definition.retry) == ((), RETRY_PRESETS["none"])
+    assert (broken.definition.tags, broken.definition.retry) == ((), RETRY_PRESETS["none"])
     assert await refusal(control.trigger_job(job.id, job.id, Actor(BY, now))) == "job_in_error"

@@ -99,9 +99,9 @@ async def test_events_come_once_a_second_at_most_however_much_happens(cluster: C
         await cluster.advance(SECOND / 20)
     await cluster.advance(2 * SECOND)
 
-    told = [at for at, event in zip(listener.times, listener.heard, strict=True) if isinstance(event, Event)]
+    reported = [at for at, event in zip(listener.times, listener.heard, strict=True) if isinstance(event, Event)]
     assert len(listener.jobs) == 100
-    assert all(later - earlier >= 0.99 for earlier, later in pairwise(told))
+    assert all(later - earlier >= 0.99 for earlier, later in pairwise(reported))
 
 
 @virtually

@@ -32,7 +32,7 @@ from tests.core.values import (
     a_definition,
     a_job,
     fired,
-    place,
+    position,
     skipped,
 )
 
@@ -55,17 +55,17 @@ def test_a_new_job_fires_from_now_on(catch_up: CatchUp) -> None:
     made = created(a_definition(catch_up=catch_up), T0)
 
     assert (made.runs, made.skips) == ((), ())
-    assert place(made) == (T0, T0 + HOUR, T0 + HOUR)
+    assert position(made) == (T0, T0 + HOUR, T0 + HOUR)
 
 
 def test_a_new_job_that_is_paused_waits_to_be_resumed() -> None:
-    assert place(created(a_definition(enabled=False), T0)) == (T0, None, None)
+    assert position(created(a_definition(enabled=False), T0)) == (T0, None, None)
 
 
 def test_a_new_job_that_starts_later_waits_until_then() -> None:
     made = created(a_definition(starts_at=T0 + DAY), T0)
 
-    assert place(made) == (T0, T0 + DAY, T0 + DAY)
+    assert position(made) == (T0, T0 + DAY, T0 + DAY)
 
 
 @pytest.mark.parametrize("make", [created, lambda new, now: edited(a_job(), new, now)], ids=["new", "edited"])
@@ -129,7 +129,7 @@ def test_any_other_edit_keeps_the_next_instant(edit: dict[str, Any]) -> None:
     made = edited(job, changed(job, **edit), T0 + UP_TO_DATE)
 
     assert (made.runs, made.skips) == ((), ())
-    assert place(made) == (T0 + UP_TO_DATE, T0 + HOUR, T0 + HOUR)
+    assert position(made) == (T0 + UP_TO_DATE, T0 + HOUR, T0 + HOUR)
     assert made.definition == changed(job, **edit)
 
 
@@ -139,7 +139,7 @@ def test_any_other_edit_leaves_what_is_due_to_the_old_version(edit: dict[str, An
     made = edited(job, changed(job, **edit), T0 + BEHIND)
 
     assert fired(made) == [1, 2, 3]
-    assert place(made) == (T0 + BEHIND, T0 + 4 * HOUR, T0 + 4 * HOUR)
+    assert position(made) == (T0 + BEHIND, T0 + 4 * HOUR, T0 + 4 * HOUR)
 
 
 def test_every_column_of_a_definition_is_one_or_the_other() -> None:
@@ -185,7 +185,7 @@ def test_an_edit_that_leaves_the_planning_alone_never_waits_for_a_backlog() -> N
     made = edited(job, changed(job, payload=1), T0 + 250 * MINUTE)
 
     assert fired(made, MINUTE) == list(range(1, 101))
-    assert place(made) == (T0 + 100 * MINUTE, T0 + 101 * MINUTE, T0 + 250 * MINUTE)  # the rest is the new version's
+    assert position(made) == (T0 + 100 * MINUTE, T0 + 101 * MINUTE, T0 + 250 * MINUTE)  # the rest is the new version's
 
 
 def test_an_edit_that_leaves_the_planning_alone_leaves_a_pause_alone() -> None:
@@ -237,7 +237,7 @@ def test_an_edit_with_a_clock_that_went_back_begins_at_the_cursor() -> None:
     made = edited(job, changed(job, schedule=HALF_PAST), T0 - HOUR)
 
     assert (made.runs, made.skips) == ((), ())
-    assert place(made) == (T0, T0 + 30 * MINUTE, T0 + 30 * MINUTE)
+    assert position(made) == (T0, T0 + 30 * MINUTE, T0 + 30 * MINUTE)
 
 
 @pytest.mark.parametrize("edit", [{"schedule": HALF_PAST}, {"description": "new"}], ids=["planning", "other"])
@@ -269,7 +269,7 @@ def test_an_edit_beside_a_broken_schedule_leaves_it_to_the_planner_to_say_so() -
     made = edited(job, changed(job, payload=1), T0 + BEHIND)
 
     assert (made.runs, made.skips) == ((), ())
-    assert place(made) == (T0, T0 + HOUR, T0 + HOUR)
+    assert position(made) == (T0, T0 + HOUR, T0 + HOUR)
 
 
 def test_an_edit_while_paused_leaves_one_skip_and_the_job_paused() -> None:
@@ -277,7 +277,7 @@ def test_an_edit_while_paused_leaves_one_skip_and_the_job_paused() -> None:
     made = edited(job, changed(job, schedule=HALF_PAST), T0 + BEHIND)
 
     assert (fired(made), skipped(made)) == ([], [("paused", 1, 3, 3)])
-    assert place(made) == (T0 + BEHIND, None, None)
+    assert position(made) == (T0 + BEHIND, None, None)
 
 
 def test_an_edit_keeps_the_end_of_a_pause() -> None:
@@ -293,7 +293,7 @@ def test_an_edit_that_enables_is_a_resume_without_catch_up() -> None:
     made = edited(job, changed(job, enabled=True), T0 + BEHIND)
 
     assert (fired(made), skipped(made)) == ([], [("paused", 1, 3, 3)])
-    assert place(made) == (T0 + BEHIND, T0 + 4 * HOUR, T0 + 4 * HOUR)
+    assert position(made) == (T0 + BEHIND, T0 + 4 * HOUR, T0 + 4 * HOUR)
     assert made.paused_until is None
 
 
@@ -302,7 +302,7 @@ def test_an_edit_that_disables_plans_what_is_due_and_stops() -> None:
     made = edited(job, changed(job, enabled=False), T0 + BEHIND)
 
     assert fired(made) == [1, 2, 3]
-    assert place(made) == (T0 + BEHIND, None, None)
+    assert position(made) == (T0 + BEHIND, None, None)
 
 
 @pytest.mark.parametrize("until", [None, T0 + DAY], ids=["for good", "until tomorrow"])
@@ -311,7 +311,7 @@ def test_a_pause_plans_what_is_due_and_stops(until: datetime | None, after: time
     made = paused(a_job(catch_up=ALL), T0 + after, until)
 
     assert (fired(made), skipped(made), made.definition.enabled) == (runs, [], False)
-    assert place(made) == (T0 + after, None, until)
+    assert position(made) == (T0 + after, None, until)
     assert made.paused_until == until
 
 
@@ -328,21 +328,21 @@ def test_pausing_again_changes_only_the_end() -> None:
     made = paused(job, T0 + BEHIND, T0 + DAY)
 
     assert (made.runs, made.skips, made.paused_until) == ((), (), T0 + DAY)
-    assert place(made) == (T0, None, T0 + DAY)
+    assert position(made) == (T0, None, T0 + DAY)
 
 
 def test_a_broken_job_can_be_paused() -> None:
     made = paused(a_job(BROKEN), T0 + BEHIND, None)
 
     assert (made.runs, made.skips) == ((), ())
-    assert place(made) == (T0, None, None)
+    assert position(made) == (T0, None, None)
 
 
 def test_a_pause_of_a_job_in_error_fires_nothing_for_the_past() -> None:
     made = paused(a_job(error="broken", catch_up=ALL), T0 + BEHIND, None)
 
     assert (fired(made), skipped(made)) == ([], [("edited", 1, 3, 3)])
-    assert place(made) == (T0 + BEHIND, None, None)
+    assert position(made) == (T0 + BEHIND, None, None)
 
 
 @pytest.mark.parametrize("catch_up", CatchUp)
@@ -355,7 +355,7 @@ def test_what_is_due_of_a_job_that_is_retired_gets_no_run(
     made = retired(a_job(catch_up=catch_up), T0 + after)
 
     assert (fired(made), skipped(made), made.definition.enabled) == ([], skips, False)
-    assert place(made) == (T0 + after, None, None)
+    assert position(made) == (T0 + after, None, None)
 
 
 def test_retiring_a_job_that_is_paused_changes_nothing() -> None:
@@ -363,14 +363,14 @@ def test_retiring_a_job_that_is_paused_changes_nothing() -> None:
     made = retired(job, T0 + BEHIND)
 
     assert (made.definition, made.runs, made.skips, made.paused_until) == (job.definition, (), (), T0 + DAY)
-    assert place(made) == (T0, None, T0 + DAY)
+    assert position(made) == (T0, None, T0 + DAY)
 
 
 def test_a_job_that_is_broken_or_was_never_planned_can_be_retired() -> None:
     broken, unseen = (retired(job, T0 + BEHIND) for job in (a_job(BROKEN), a_job(cursor_at=None)))
 
     assert (broken.runs, broken.skips, unseen.runs, unseen.skips) == ((), (), (), ())
-    assert place(broken) == place(unseen) == (T0 + BEHIND, None, None)
+    assert position(broken) == position(unseen) == (T0 + BEHIND, None, None)
 
 
 @pytest.mark.parametrize("catch_up", CatchUp)
@@ -399,7 +399,7 @@ def test_a_resume_with_catch_up_plans_the_pause_as_missed(
 ) -> None:
     now = T0 + BEHIND
     made = resumed(a_job(catch_up=catch_up, enabled=False), now, catch_up=True)
-    assert (made.runs, made.skips, *place(made)) == ((), (), T0, T0 + HOUR, now)
+    assert (made.runs, made.skips, *position(made)) == ((), (), T0, T0 + HOUR, now)
 
     planned = plan(replace(a_job(), definition=made.definition), now)
     assert (fired(planned), skipped(planned)) == (runs, skips)
@@ -418,14 +418,14 @@ def test_a_resume_of_a_job_that_runs_changes_nothing(catch_up: bool) -> None:
     made = resumed(job, T0 + BEHIND, catch_up=catch_up)
 
     assert (made.runs, made.skips, made.definition) == ((), (), job.definition)
-    assert place(made) == (T0, T0 + HOUR, T0 + MINUTE)
+    assert position(made) == (T0, T0 + HOUR, T0 + MINUTE)
 
 
 def test_a_resume_with_a_clock_that_went_back_begins_at_the_cursor() -> None:
     made = resumed(a_job(enabled=False), T0 - HOUR, catch_up=False)
 
     assert (made.runs, made.skips) == ((), ())
-    assert place(made) == (T0, T0 + HOUR, T0 + HOUR)
+    assert position(made) == (T0, T0 + HOUR, T0 + HOUR)
 
 
 def test_a_broken_job_is_not_resumed() -> None:
@@ -457,7 +457,7 @@ def with_changes(**more: Any) -> Job:
 def queued(change: Change) -> Sequence[object]:
     """Check that the change waits for the earlier versions, and return what it makes of the pause."""
     assert (change.is_queued, change.runs, change.skips) == (True, (), ())
-    assert place(change) == (T0, None, T0 + BEHIND)
+    assert position(change) == (T0, None, T0 + BEHIND)
     return change.definition.enabled, change.paused_until
 
 
@@ -475,7 +475,7 @@ def test_a_change_takes_its_turn_behind_versions_that_are_not_planned_yet() -> N
 def test_a_resume_with_catch_up_needs_no_turn_since_the_planner_goes_on_where_it_stands() -> None:
     made = resumed(with_changes(enabled=False), T0 + BEHIND, catch_up=True)
 
-    assert (made.is_queued, *place(made)) == (False, T0, T0 + HOUR, T0 + BEHIND)
+    assert (made.is_queued, *position(made)) == (False, T0, T0 + HOUR, T0 + BEHIND)
 
 
 def test_an_unreadable_schedule_is_refused_also_behind_versions_that_are_not_planned_yet() -> None:

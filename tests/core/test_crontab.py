@@ -18,10 +18,10 @@ FILES = sorted((Path(__file__).parents[1] / "crontabs").glob("*.cron"))
 
 FIELDS = ["*", "*/5", "0", "7", "1-5", "MON", "jan", "H", "@daily", "@reboot", "-", "root", "/bin/x", "cd", "&&"]
 SIGNS = ["%", "\\%", "#", "=", '"', "'", "", " ", "\t", "\r", "\0", "é", "\u2028", "\x0b", "\ufeff"]
-words = st.sampled_from([*FIELDS, *SIGNS, "A=b", "CRON_TZ=Asia/Tokyo", "TZ=Mars"])
+tokens = st.sampled_from([*FIELDS, *SIGNS, "A=b", "CRON_TZ=Asia/Tokyo", "TZ=Mars"])
 unusual_lines = st.one_of(
-    st.lists(words, max_size=9).map(" ".join),
-    st.lists(words, max_size=9).map("".join),
+    st.lists(tokens, max_size=9).map(" ".join),
+    st.lists(tokens, max_size=9).map("".join),
     st.text(st.characters(exclude_characters="\n"), max_size=30),
     st.sampled_from(["0 3 * * * /bin/x", "@daily root /bin/y%a%b", "# why", "", "A = 'b'"]),
 )
@@ -213,7 +213,7 @@ def test_comments_directly_above_belong_to_the_entry() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "tokens"),
     [
         ("@reboot x", "line 1: @reboot is not a time; start it from the system"),
         ("0 3 * * *", "line 1: there is no command; write one after the schedule"),
@@ -234,8 +234,8 @@ def test_comments_directly_above_belong_to_the_entry() -> None:
         ("@daily " + "x" * 4_000, "line 1: the line is longer than 4000 characters; put the command in a script"),
     ],
 )
-def test_a_problem_says_where_and_what_to_do(line: str, words: str) -> None:
-    assert problem(line).startswith(words)
+def test_a_problem_says_where_and_what_to_do(line: str, tokens: str) -> None:
+    assert problem(line).startswith(tokens)
 
 
 def test_an_entry_of_a_system_crontab_names_a_user() -> None:

@@ -97,7 +97,7 @@ def test_an_instant_may_be_written_in_any_zone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "words"),
+    ("broken", "message"),
     [
         ({"catch_up": "sometimes"}, "catch_up is one of latest, earliest, all, none, not 'sometimes'"),
         ({"max_age": "1d"}, "max_age is a number of seconds, not '1d'"),
@@ -109,8 +109,8 @@ def test_an_instant_may_be_written_in_any_zone() -> None:
     ],
     ids=["enum", "text for seconds", "too long", "no offset", "no date", "a number", "retry"],
 )
-def test_what_cannot_be_read_is_named(broken: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_what_cannot_be_read_is_named(broken: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         definition_from_json(definition_to_json(a_definition()) | broken)
 
 

@@ -80,9 +80,9 @@ def test_the_trend_of_a_line_is_its_slope(count: int, per_day: int, start: int) 
 
 
 @given(st.integers(0, 59), st.integers(0, 10**9))
-def test_one_outlier_hardly_changes_the_trend(place: int, value: int) -> None:
+def test_one_outlier_hardly_changes_the_trend(index: int, value: int) -> None:
     points = [(T0 + day * DAY, timedelta(milliseconds=100 * day)) for day in range(60)]
-    points[place] = (points[place][0], timedelta(milliseconds=value))
+    points[index] = (points[index][0], timedelta(milliseconds=value))
 
     slope = slope_ms_per_week(points)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.run.fingerprint import MAX_ERROR_LENGTH, fingerprint_of, normalize_error
+from hourbell.core.run.fingerprint import MAX_ERROR_CHARACTERS, fingerprint_of, normalize_error
 
 LANE = "https://billing.example:443"
 
@@ -67,6 +67,15 @@ def test_numbers_and_ids_do_not_count(number: int, other: int, run: UUID, other_
 
 @given(st.text(), st.text())
 def test_only_the_beginning_of_a_long_error_counts(first: str, second: str) -> None:
-    start = "x" * MAX_ERROR_LENGTH
+    start = "x" * MAX_ERROR_CHARACTERS
 
     assert normalize_error(start + first) == normalize_error(start + second)
+
+
+def test_the_frames_of_a_traceback_do_not_count() -> None:
+    frames = 'Traceback (most recent call last):\n  File "app.py", line {}, in invoice\n    fetch()\n'
+    first = frames.format(8) + "RuntimeError: HTTP 503\n"
+
+    assert fingerprint_of(first, LANE, None) == fingerprint_of(frames.format(9) + "RuntimeError: HTTP 503", LANE, None)
+    assert fingerprint_of(first, LANE, None) != fingerprint_of(frames.format(8) + "KeyError: 1", LANE, None)
+    assert fingerprint_of("x" * MAX_ERROR_CHARACTERS + first, LANE, None) == fingerprint_of(first, LANE, None)

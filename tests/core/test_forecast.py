@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hourbell.core.job.definition import Definition
 from hourbell.core.run.forecast import forecast
-from tests.core.schedule.strategies import TELLING_ZONES, examples
+from tests.core.schedule.strategies import SAMPLE_ZONES, examples
 from tests.core.values import BROKEN, DAY, HOUR, HOURLY, MICROSECOND, MINUTE, MINUTELY, T0, a_definition
 
 SCHEDULES = (
@@ -21,7 +21,7 @@ moments = st.one_of(
 definitions = st.builds(
     a_definition,
     st.sampled_from(SCHEDULES),
-    timezone=st.sampled_from(TELLING_ZONES),
+    timezone=st.sampled_from(SAMPLE_ZONES),
     starts_at=st.one_of(st.none(), moments),
     ends_at=st.one_of(st.none(), moments),
 )

@@ -279,9 +279,9 @@ def test_what_a_resolver_leaves_out_is_in_no_job() -> None:
     ],
 )
 def test_a_header_that_should_be_a_reference_is_a_warning_that_does_not_show_it(header: str, warning: str) -> None:
-    [told] = read(f'[[job]]\nname="a"\nschedule="@daily"\ntarget={{{HTTP},headers={{{header}}}}}').warnings
+    [reported] = read(f'[[job]]\nname="a"\nschedule="@daily"\ntarget={{{HTTP},headers={{{header}}}}}').warnings
 
-    assert told == f"line 1, job a: the header {header.partition(' ')[0]} {warning}"
+    assert reported == f"line 1, job a: the header {header.partition(' ')[0]} {warning}"
     quiet = f'[[job]]\nname="a"\nschedule="@daily"\ntarget={{{HTTP},headers={{Cookie="file:/run/token",X="$5"}}}}'
     assert read(quiet).warnings == ()
 

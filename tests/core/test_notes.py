@@ -57,17 +57,17 @@ def test_what_no_database_can_keep_is_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "kept"), [(0.5, 0.5), (-1e-9, 0.0), (sum([0.1] * 3) / 0.3, 1.0), (True, 1.0), (None, None)]
+    ("reported", "kept"), [(0.5, 0.5), (-1e-9, 0.0), (sum([0.1] * 3) / 0.3, 1.0), (True, 1.0), (None, None)]
 )
-def test_progress_is_a_fraction(told: float | None, kept: float | None) -> None:
+def test_progress_is_a_fraction(reported: float | None, kept: float | None) -> None:
     book = Notebook()
-    book.set_progress(told, "so far")
+    book.set_progress(reported, "so far")
 
     notes = book.notes(RUN, 2)
     assert (notes.attempt, notes.fraction, notes.message) == (2, kept, "so far")
 
 
-@pytest.mark.parametrize("told", [2, -1, 1.01, float("nan"), float("inf")])
-def test_progress_that_is_no_fraction_is_refused(told: float) -> None:
+@pytest.mark.parametrize("reported", [2, -1, 1.01, float("nan"), float("inf")])
+def test_progress_that_is_no_fraction_is_refused(reported: float) -> None:
     with pytest.raises(ValueError, match="fraction from 0 to 1"):
-        Notebook().set_progress(told)
+        Notebook().set_progress(reported)

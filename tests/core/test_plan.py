@@ -25,7 +25,7 @@ from tests.core.values import (
     a_definition,
     a_job,
     fired,
-    place,
+    position,
     skipped,
 )
 
@@ -48,7 +48,7 @@ def test_an_instant_that_is_on_time_runs_whatever_is_done_about_missed_ones(
     made = plan(a_job(catch_up=catch_up, catch_up_window=window), T0 + after)
 
     assert (fired(made), skipped(made)) == ([1], [])
-    assert place(made) == (T0 + after, T0 + 2 * HOUR, T0 + 2 * HOUR)
+    assert position(made) == (T0 + after, T0 + 2 * HOUR, T0 + 2 * HOUR)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_pass_plans_a_hundred_instants_and_goes_to_the_end_of_the_line() -> No
     made = plan(backlog(), now)
 
     assert fired(made, MINUTE) == list(range(1, MAX_PASS_OCCURRENCES + 1))
-    assert place(made) == (T0 + 100 * MINUTE, T0 + 101 * MINUTE, now)
+    assert position(made) == (T0 + 100 * MINUTE, T0 + 101 * MINUTE, now)
 
 
 def test_a_pass_that_ends_with_its_hundredth_instant_leaves_nothing() -> None:
@@ -212,7 +212,7 @@ def test_a_pass_that_ends_with_its_hundredth_instant_leaves_nothing() -> None:
     made = plan(backlog(), now)
 
     assert len(made.runs) == 100
-    assert place(made) == (now, now + MINUTE, now + MINUTE)
+    assert position(made) == (now, now + MINUTE, now + MINUTE)
 
 
 @pytest.mark.parametrize(("waiting", "runs"), [(899, 100), (900, 100), (950, 50), (999, 1)])
@@ -221,7 +221,7 @@ def test_no_more_than_a_thousand_runs_of_a_job_wait(waiting: int, runs: int) -> 
     made = plan(backlog(waiting=waiting), now)
 
     assert len(made.runs) == runs
-    assert place(made) == (T0 + runs * MINUTE, T0 + (runs + 1) * MINUTE, now)
+    assert position(made) == (T0 + runs * MINUTE, T0 + (runs + 1) * MINUTE, now)
 
 
 @pytest.mark.parametrize("catch_up", CatchUp)
@@ -231,7 +231,7 @@ def test_a_job_with_too_many_waiting_looks_again_later(catch_up: CatchUp, waitin
     made = plan(a_job(catch_up=catch_up, waiting=waiting), now)
 
     assert (made.runs, made.skips, made.cancels_others) == ((), (), False)
-    assert place(made) == (T0, T0 + HOUR, now + 2 * SECOND)
+    assert position(made) == (T0, T0 + HOUR, now + 2 * SECOND)
 
 
 def test_a_backlog_is_counted_not_walked() -> None:
@@ -282,7 +282,7 @@ def test_a_window_and_an_end_leave_out_nothing_twice(after: timedelta) -> None:
 def test_a_job_that_starts_later_is_looked_at_when_it_starts() -> None:
     made = plan(a_job(starts_at=T0 + DAY), T0 + MINUTE)
 
-    assert place(made) == (T0 + MINUTE, T0 + DAY, T0 + DAY)
+    assert position(made) == (T0 + MINUTE, T0 + DAY, T0 + DAY)
 
 
 def test_jitter_delays_a_run_and_moves_no_instant() -> None:
@@ -370,7 +370,7 @@ def test_a_job_seen_for_the_first_time_never_fires_for_the_past(catch_up: CatchU
     made = plan(a_job(catch_up=catch_up, cursor_at=None), now)
 
     assert (made.runs, made.skips) == ((), ())
-    assert place(made) == (now, T0 + 25 * HOUR, T0 + 25 * HOUR)
+    assert position(made) == (now, T0 + 25 * HOUR, T0 + 25 * HOUR)
 
 
 def test_a_job_adopted_at_its_very_instant_fires_at_the_next() -> None:
@@ -384,7 +384,7 @@ def test_a_job_adopted_anew_by_a_clock_that_is_behind_plans_no_instant_again(pau
     made = plan(a_job(cursor_at=None, newest_at=T0 + 2 * HOUR, **paused), T0 + HOUR)
 
     assert (made.runs, made.skips) == ((), ())
-    assert place(made) == (T0 + 2 * HOUR, T0 + 3 * HOUR, T0 + 3 * HOUR)
+    assert position(made) == (T0 + 2 * HOUR, T0 + 3 * HOUR, T0 + 3 * HOUR)
 
 
 @pytest.mark.parametrize("now", [T0, T0 - MICROSECOND, T0 - DAY], ids=["stands still", "1 us back", "a day back"])
@@ -392,14 +392,14 @@ def test_a_clock_that_went_back_moves_nothing(now: datetime) -> None:
     made = plan(a_job(catch_up=ALL), now)
 
     assert (made.runs, made.skips) == ((), ())
-    assert place(made) == (T0, T0 + HOUR, T0 + HOUR)
+    assert position(made) == (T0, T0 + HOUR, T0 + HOUR)
 
 
 def test_nothing_is_due_between_two_instants() -> None:
     made = plan(a_job(), T0 + HOUR - MICROSECOND)
 
     assert (made.runs, made.skips) == ((), ())
-    assert place(made) == (T0 + HOUR - MICROSECOND, T0 + HOUR, T0 + HOUR)
+    assert position(made) == (T0 + HOUR - MICROSECOND, T0 + HOUR, T0 + HOUR)
 
 
 @pytest.mark.parametrize(
@@ -424,21 +424,21 @@ def test_a_paused_job_plans_nothing(catch_up: CatchUp) -> None:
     made = plan(a_job(catch_up=catch_up, enabled=False), T0 + A_DAY_LATE)
 
     assert (made.runs, made.skips, made.resumes) == ((), (), False)
-    assert place(made) == (T0, None, None)
+    assert position(made) == (T0, None, None)
 
 
 def test_a_pause_with_an_end_is_looked_at_when_it_ends() -> None:
     made = plan(a_job(enabled=False, paused_until=T0 + 3 * HOUR), T0 + 2 * HOUR)
 
     assert (made.runs, made.skips, made.resumes) == ((), (), False)
-    assert place(made) == (T0, None, T0 + 3 * HOUR)
+    assert position(made) == (T0, None, T0 + 3 * HOUR)
 
 
 def test_a_pause_that_ends_leaves_one_skip() -> None:
     made = plan(a_job(enabled=False, paused_until=T0 + 3 * HOUR), T0 + 3 * HOUR)
 
     assert (made.runs, skipped(made), made.resumes) == ((), [("paused", 1, 3, 3)], True)
-    assert place(made) == (T0 + 3 * HOUR, T0 + 4 * HOUR, T0 + 4 * HOUR)
+    assert position(made) == (T0 + 3 * HOUR, T0 + 4 * HOUR, T0 + 4 * HOUR)
 
 
 def test_what_fell_due_after_the_end_of_a_pause_is_not_swallowed_by_it() -> None:
@@ -453,14 +453,14 @@ def test_a_pause_that_ends_before_the_cursor_skips_nothing() -> None:
     made = plan(a_job(enabled=False, paused_until=T0 - HOUR), T0 + MINUTE)
 
     assert (made.skips, made.resumes) == ((), True)
-    assert place(made) == (T0, T0 + HOUR, T0 + HOUR)
+    assert position(made) == (T0, T0 + HOUR, T0 + HOUR)
 
 
 def test_a_paused_job_nobody_has_planned_begins_when_its_pause_is_over() -> None:
     made = plan(a_job(enabled=False, cursor_at=None, paused_until=T0), T0 + MINUTE)
 
     assert (made.runs, made.skips, made.resumes) == ((), (), True)
-    assert place(made) == (T0 + MINUTE, T0 + HOUR, T0 + HOUR)
+    assert position(made) == (T0 + MINUTE, T0 + HOUR, T0 + HOUR)
 
 
 @pytest.mark.parametrize("late", [0 * HOUR, MINUTE, 2 * DAY], ids=["on time", "a minute late", "after two days"])
@@ -469,7 +469,7 @@ def test_a_one_shot_job_fires_once_however_late(late: timedelta) -> None:
     made = plan(a_job("at 2026-03-02T10:00:00Z", catch_up=ALL), now)
 
     assert (fired(made), made.skips) == ([1], ())
-    assert place(made) == (now, None, None)
+    assert position(made) == (now, None, None)
 
 
 def test_a_one_shot_job_that_fired_never_fires_again() -> None:
@@ -500,7 +500,7 @@ def test_planning_twice_at_the_same_moment_changes_nothing_the_second_time(catch
 
     again = plan(replace(job, cursor_at=first.cursor_at, next_at=first.next_at), T0 + after)
     assert (again.runs, again.skips) == ((), ())
-    assert place(again) == place(first)
+    assert position(again) == position(first)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hourbell.core.run.policies import CatchUp, Overlap
 from hourbell.core.run.run import scheduled_run_id
 from tests.core.ledger import Ledger
 from tests.core.schedule.strategies import examples
-from tests.core.values import HOUR, MICROSECOND, MINUTE, SECOND, T0, a_job, place
+from tests.core.values import HOUR, MICROSECOND, MINUTE, SECOND, T0, a_job, position
 
 SCHEDULES = [
     ("* * * * *", "UTC"),
@@ -139,7 +139,7 @@ def test_planning_twice_at_one_moment_is_planning_once(
 
     again = plan(ledger.loaded, now)
     assert (again.runs, again.skips, again.cancels_others) == ((), (), False)
-    assert place(again) == (ledger.job.cursor_at, ledger.job.next_at, ledger.job.plan_at)
+    assert position(again) == (ledger.job.cursor_at, ledger.job.next_at, ledger.job.plan_at)
 
 
 @examples(150)

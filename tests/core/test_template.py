@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.job.template import MAX_FILLED_CHARS, TemplateError, fill_json, fill_text, template_problems
+from hourbell.core.job.template import MAX_FILLED_CHARACTERS, TemplateError, fill_json, fill_text, template_problems
 
 VALUES = {"payload": {"name": 'A "b"', "n": 3, "list": [1, {"x": None}], "ok": True}, "run": {"id": "r"}, "job": {}}
 
@@ -81,11 +81,11 @@ def test_a_large_value_that_is_named_often_is_not_written_out(body: object, payl
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 4 * MAX_FILLED_CHARS
+    assert peak < 4 * MAX_FILLED_CHARACTERS
 
 
 def test_a_value_as_large_as_a_body_may_be_is_filled() -> None:
-    payload = ["x"] * (MAX_FILLED_CHARS // 4 - 1)
+    payload = ["x"] * (MAX_FILLED_CHARACTERS // 4 - 1)
 
     assert fill_json("{{payload}}", {"payload": payload}) == payload
 

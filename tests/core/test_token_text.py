@@ -24,10 +24,10 @@ def test_tokens_of_other_bytes_are_other_tokens() -> None:
 
 
 def test_every_typo_of_one_character_is_found() -> None:
-    for place in range(len(TOKEN)):
-        other = "x" if TOKEN[place] != "x" else "y"
+    for index in range(len(TOKEN)):
+        other = "x" if TOKEN[index] != "x" else "y"
 
-        assert not is_token_text(TOKEN[:place] + other + TOKEN[place + 1 :])
+        assert not is_token_text(TOKEN[:index] + other + TOKEN[index + 1 :])
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_path_and_query_are_sent_as_written_but_for_what_must_be_encoded(given: 
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         (None, "write a URL, as in"),
         (17, "write a URL, as in"),
@@ -122,11 +122,11 @@ def test_path_and_query_are_sent_as_written_but_for_what_must_be_encoded(given: 
         ("https://example.com/?a=%2", "write %25 for a percent sign"),
     ],
 )
-def test_the_message_says_what_is_wrong(text: object, words: str) -> None:
-    with pytest.raises(ValueError, match=words.replace("?", r"\?")) as told:
+def test_the_message_says_what_is_wrong(text: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("?", r"\?")) as reported:
         parse_url(text)
 
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_the_message_says_what_is_wrong(text: object, words: str) -> None:
     ],
 )
 def test_no_message_repeats_a_password_or_token(text: str) -> None:
-    with pytest.raises(ValueError, match=";") as told:
+    with pytest.raises(ValueError, match=";") as reported:
         parse_url(text)
 
-    assert "hunter2" not in str(told.value)
+    assert "hunter2" not in str(reported.value)
 
 
 def test_a_name_has_at_most_253_characters_and_63_in_a_part() -> None:

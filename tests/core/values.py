@@ -45,6 +45,6 @@ def skipped(made: Plan | Change, step: timedelta = HOUR) -> list[Skipped]:
     ]
 
 
-def place(made: Plan | Change) -> Sequence[datetime | None]:
+def position(made: Plan | Change) -> Sequence[datetime | None]:
     """Return the job's state afterwards."""
     return made.cursor_at, made.next_at, made.plan_at

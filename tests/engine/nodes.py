@@ -205,7 +205,7 @@ class ScriptedTarget:
         if pool is None:
             return await self._deliver(call)
         if not pool.enter():
-            self._node.cluster.without_place.append(call.run.id)
+            self._node.cluster.without_slot.append(call.run.id)
             return Unstarted()
         try:
             return await self._deliver(call)
@@ -334,7 +334,7 @@ class Cluster:
         self.lanes: tuple[str, ...] = ("task:*",)
         self.lane_slots: dict[str, int] = {}
         self.lane_pools: dict[str, int] = {}  # places: lanes with the same number share them, on each node
-        self.without_place: list[UUID] = []  # runs that found none, although they were claimed
+        self.without_slot: list[UUID] = []  # runs that found none, although they were claimed
         self.latency = 0.0  # seconds that each verb takes on its way
         self.connections: int | None = None  # that the verbs of a node share; None for any number
         self.is_out = False  # the database answers nobody

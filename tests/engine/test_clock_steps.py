@@ -235,5 +235,5 @@ def test_a_step_is_told(caplog: pytest.LogCaptureFixture) -> None:
 
     with caplog.at_level(logging.WARNING, "hourbell.engine"):
         test()
-    [told] = [record for record in caplog.records if record.message == "clock_stepped"]
-    assert told.seconds == pytest.approx(600, abs=1)  # type: ignore[attr-defined]
+    [reported] = [record for record in caplog.records if record.message == "clock_stepped"]
+    assert reported.seconds == pytest.approx(600, abs=1)  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ FULL, SMALL = 1_000, 18
 
 
 @pytest.fixture(autouse=True)
-def few_words() -> Iterator[None]:
+def terse_logs() -> Iterator[None]:
     """Without a line for each late run."""
     log = logging.getLogger("hourbell.engine")
     log.setLevel(logging.ERROR)

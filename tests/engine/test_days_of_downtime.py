@@ -77,7 +77,7 @@ async def test_lateness_is_told_of_a_takeover_and_not_of_a_replay(
     await cluster.control.replay_run(run["id"], UUID(int=5), Actor(BY, cluster.now()))
     await cluster.advance(MINUTE)
 
-    told = [vars(record) for record in caplog.records if record.getMessage() == "run_very_late"]
-    assert [(facts["run"], facts["late_hours"], facts["reason"]) for facts in told] == [
+    reported = [vars(record) for record in caplog.records if record.getMessage() == "run_very_late"]
+    assert [(facts["run"], facts["late_hours"], facts["reason"]) for facts in reported] == [
         (str(run["id"]), 2.0, "recovery from downtime")
     ]

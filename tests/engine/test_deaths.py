@@ -55,8 +55,8 @@ async def test_three_lost_claim_answers_are_no_deaths(cluster: Cluster, caplog: 
     [run] = await cluster.runs(job)
     assert (run["state"], run["reason"], run["crashes"], run["attempt"]) == ("succeeded", None, 0, 4)
     assert [attempt["number"] for attempt in await cluster.attempts(run["id"])] == [4]
-    told = [vars(record) for record in caplog.records if record.getMessage() == "leases_handed_back"]
-    assert [record["count"] for record in told] == [1, 1, 1]
+    reported = [vars(record) for record in caplog.records if record.getMessage() == "leases_handed_back"]
+    assert [record["count"] for record in reported] == [1, 1, 1]
 
 
 @virtually
@@ -183,8 +183,8 @@ async def test_attempts_under_way_that_are_stopped_as_lost_are_told(
     node.thaw()
     await cluster.advance(SECOND)
 
-    [told] = [vars(record) for record in caplog.records if record.getMessage() == "attempts_stopped_as_lost"]
-    assert (told["count"], len(told["runs"]), len(stopped)) == (3, 3, 3)
+    [reported] = [vars(record) for record in caplog.records if record.getMessage() == "attempts_stopped_as_lost"]
+    assert (reported["count"], len(reported["runs"]), len(stopped)) == (3, 3, 3)
 
 
 @virtually
@@ -202,8 +202,8 @@ async def test_an_attempt_that_is_claimed_twice_is_made_once(
     assert again == []
     await cluster.advance(MINUTE)
     assert len(cluster.calls) == 1
-    [told] = [vars(record) for record in caplog.records if record.getMessage() == "runs_claimed_while_held"]
-    assert (told["count"], told["runs"]) == (1, [{"run": str(active.run.id), "attempt": 1}])
+    [reported] = [vars(record) for record in caplog.records if record.getMessage() == "runs_claimed_while_held"]
+    assert (reported["count"], reported["runs"]) == (1, [{"run": str(active.run.id), "attempt": 1}])
 
 
 @virtually

@@ -17,7 +17,7 @@ from hourbell.targets.base import Call
 from hourbell.targets.task import Task, TaskTarget
 from hourbell.targets.task_run import Run as TaskRun
 from tests.engine.virtual import START, VirtualTime, run_virtually
-from tests.targets.calls import ToldCall
+from tests.targets.calls import ReportingCall
 
 
 def call_of(
@@ -48,7 +48,7 @@ def call_of(
         return True
 
     target = {"type": "task", "name": name, "timeout": timeout}
-    return ToldCall(run, Definition(name, "* * * * *", target), START, begin=begin or begin_at_once)
+    return ReportingCall(run, Definition(name, "* * * * *", target), START, begin=begin or begin_at_once)
 
 
 def target_of(function: Callable[[TaskRun], None], *, threads: int) -> TaskTarget:
@@ -149,9 +149,9 @@ def test_a_function_past_its_timeout_keeps_its_thread_until_it_returns(caplog: p
     with caplog.at_level(logging.WARNING, "hourbell.targets"):
         run_virtually(main)
 
-    told = [record for record in caplog.records if record.message.startswith("pool")]
-    assert [record.message for record in told] == ["pool_exhausted", "pool_recovered"]
-    assert told[0].__dict__["tasks"] == "job (1), other (1)"
+    reported = [record for record in caplog.records if record.message.startswith("pool")]
+    assert [record.message for record in reported] == ["pool_exhausted", "pool_recovered"]
+    assert reported[0].__dict__["tasks"] == "job (1), other (1)"
 
 
 def test_a_function_that_ends_within_its_grace_is_not_overdue() -> None:

@@ -233,9 +233,9 @@ async def test_a_step_of_the_clock_by_more_than_a_beat_counts_the_beats_anew_at_
 
 
 @pytest.mark.parametrize("sign", [1, -1], ids=["forward", "back"])
-@pytest.mark.parametrize(("step", "told"), [(STEP, []), (STEP + SECOND, ["clock_stepped"])])
+@pytest.mark.parametrize(("step", "reported"), [(STEP, []), (STEP + SECOND, ["clock_stepped"])])
 async def test_a_step_of_more_than_a_minute_is_logged_and_confirmed_soon(
-    caplog: pytest.LogCaptureFixture, sign: int, step: timedelta, told: list[str]
+    caplog: pytest.LogCaptureFixture, sign: int, step: timedelta, reported: list[str]
 ) -> None:
     beating = Beating()
     await beating.settle()
@@ -243,8 +243,8 @@ async def test_a_step_of_more_than_a_minute_is_logged_and_confirmed_soon(
     with caplog.at_level(logging.WARNING, "hourbell.engine"):
         delay = await beating.beat(after=INTERVAL)
 
-    assert [record.message for record in caplog.records] == told
-    assert delay == (0.05 if told else INTERVAL)
+    assert [record.message for record in caplog.records] == reported
+    assert delay == (0.05 if reported else INTERVAL)
 
 
 async def test_a_heartbeat_closes_its_own_connection() -> None:

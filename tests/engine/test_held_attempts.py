@@ -61,7 +61,7 @@ class Holding(Claiming):
         return self.metrics.registry.get_sample_value(f"hourbell_{name}_seconds_count")
 
 
-def told(caplog: pytest.LogCaptureFixture, event: str) -> list[dict[str, Any]]:
+def reported(caplog: pytest.LogCaptureFixture, event: str) -> list[dict[str, Any]]:
     return [record.__dict__ for record in caplog.records if record.message == event]
 
 
@@ -159,7 +159,7 @@ async def test_a_claim_that_gives_new_runs_is_nothing_to_tell(caplog: pytest.Log
     taken = [*holding.take(a_run(1)), *holding.take(a_run(2), a_run(3, attempt=2))]
 
     assert [active.held for active in taken] == holding.attempts.held()
-    assert (len(taken), told(caplog, "runs_claimed_while_held")) == (3, [])
+    assert (len(taken), reported(caplog, "runs_claimed_while_held")) == (3, [])
 
 
 async def test_an_attempt_that_is_held_is_not_taken_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -170,7 +170,7 @@ async def test_an_attempt_that_is_held_is_not_taken_again(caplog: pytest.LogCapt
     assert [active.run.id.int for active in taken] == [2]
     assert (holding.attempts.free(10), holding.attempts.in_lane("a")) == (8, 2)
     assert holding.attempts._held[first.held] is first
-    [facts] = told(caplog, "runs_claimed_while_held")
+    [facts] = reported(caplog, "runs_claimed_while_held")
     assert (facts["count"], facts["runs"]) == (1, [{"run": str(UUID(int=1)), "attempt": 1}])
 
 
@@ -179,21 +179,21 @@ async def test_a_run_that_one_claim_gives_twice_is_taken_once(caplog: pytest.Log
     taken = holding.take(a_run(1), a_run(1), a_run(2))
 
     assert [active.run.id.int for active in taken] == [1, 2]
-    assert [facts["count"] for facts in told(caplog, "runs_claimed_while_held")] == [2]
+    assert [facts["count"] for facts in reported(caplog, "runs_claimed_while_held")] == [2]
 
 
 @pytest.mark.parametrize(
-    ("held", "claimed", "is_told"), [(1, 2, True), (1, 3, True), (2, 5, True), (1, 5, False), (2, 1, False)]
+    ("held", "claimed", "is_reported"), [(1, 2, True), (1, 3, True), (2, 5, True), (1, 5, False), (2, 1, False)]
 )
 async def test_a_later_attempt_of_a_run_that_is_held_is_taken_and_told(
-    caplog: pytest.LogCaptureFixture, held: int, claimed: int, is_told: bool
+    caplog: pytest.LogCaptureFixture, held: int, claimed: int, is_reported: bool
 ) -> None:
     holding = Holding()
     holding.take(a_run(1, attempt=held))
     taken = holding.take(a_run(1, attempt=claimed))
 
     assert [active.run.attempt for active in taken] == [claimed]
-    assert len(told(caplog, "runs_claimed_while_held")) == is_told
+    assert len(reported(caplog, "runs_claimed_while_held")) == is_reported
 
 
 async def test_a_log_line_names_twenty_runs_at_most(caplog: pytest.LogCaptureFixture) -> None:
@@ -203,7 +203,7 @@ async def test_a_log_line_names_twenty_runs_at_most(caplog: pytest.LogCaptureFix
     holding.attempts.stop_lost(holding.attempts.held())
 
     for event in ("runs_claimed_while_held", "attempts_stopped_as_lost"):
-        [facts] = told(caplog, event)
+        [facts] = reported(caplog, event)
         assert (facts["count"], len(facts["runs"])) == (25, 20)
 
 
@@ -330,7 +330,7 @@ async def test_attempts_of_runs_that_were_lost_are_interrupted(caplog: pytest.Lo
     await turns()
 
     assert (await holding.outcomes(), kept.is_under_way) == ([Interrupted()], True)
-    assert [facts["runs"] for facts in told(caplog, "attempts_stopped_as_lost")] == [[str(UUID(int=1))]]
+    assert [facts["runs"] for facts in reported(caplog, "attempts_stopped_as_lost")] == [[str(UUID(int=1))]]
 
 
 async def test_a_run_that_was_lost_after_its_attempt_ended_is_nothing_to_tell(caplog: pytest.LogCaptureFixture) -> None:
@@ -341,7 +341,7 @@ async def test_a_run_that_was_lost_after_its_attempt_ended_is_nothing_to_tell(ca
     await turns()
 
     assert await holding.outcomes() == [Succeeded()]
-    assert told(caplog, "attempts_stopped_as_lost") == []
+    assert reported(caplog, "attempts_stopped_as_lost") == []
 
 
 async def test_a_task_that_somebody_cancelled_before_its_first_step_goes_back() -> None:

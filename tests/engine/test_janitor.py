@@ -53,7 +53,7 @@ class Tidying:
         )
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, ...]]:
+def reported(caplog: pytest.LogCaptureFixture) -> list[tuple[str, ...]]:
     facts = ("runs", "waiting", "oldest_seconds", "lane")
     return [
         (each.message, *(each.__dict__[name] for name in facts if name in each.__dict__)) for each in caplog.records
@@ -78,7 +78,7 @@ async def test_it_prunes_batch_by_batch_where_it_stopped_and_then_waits_for_its_
     marks = [asked[-1] for asked in store.asked if asked[0] == "prune"]
     assert (store.asked[0], marks) == (("prune", T0, RETENTION, KEEP, 1_000, None), [None, MARK, MARK, None])
     assert [asked for asked in store.asked if asked[0] == "backlog"] == [("backlog", T0, LIVE_FOR)] * 2
-    assert told(caplog) == [("history_pruned", 7)]
+    assert reported(caplog) == [("history_pruned", 7)]
 
 
 @pytest.mark.parametrize(
@@ -96,11 +96,11 @@ async def test_runs_that_have_waited_too_long_are_logged(
     tidying = Tidying(ScriptedStore(waiting=Backlog(3, oldest_at, ())))
     await tidying.janitor.tick()
 
-    assert told(caplog) == stuck
+    assert reported(caplog) == stuck
     assert tidying.metrics.registry.get_sample_value("hourbell_backlog") == 3
 
 
 async def test_a_lane_that_nobody_serves_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     await Tidying(ScriptedStore(waiting=Backlog(3, None, ("task:a", "task:b")))).janitor.tick()
 
-    assert told(caplog) == [("lane_unserved", "task:a"), ("lane_unserved", "task:b")]
+    assert reported(caplog) == [("lane_unserved", "task:a"), ("lane_unserved", "task:b")]

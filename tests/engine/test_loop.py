@@ -95,8 +95,8 @@ def test_a_tick_that_asked_nothing_of_the_database_is_no_recovery(caplog: pytest
 
     assert waits(AWAY, NotAsked(1), AWAY, 1.0) == [0.2, 1, 0.4, 1]
 
-    told = [(record.message, record.__dict__.get("failures")) for record in caplog.records]
-    assert told == [("database_unavailable", None), ("loop_recovered", 2)]
+    reported = [(record.message, record.__dict__.get("failures")) for record in caplog.records]
+    assert reported == [("database_unavailable", None), ("loop_recovered", 2)]
     assert {record.__dict__["loop"] for record in caplog.records} == {"script"}
 
 

@@ -283,7 +283,7 @@ def test_a_task_may_answer_anything(answer: object, kept: object) -> None:
 @pytest.mark.parametrize("loop", ["planner", "runner", "settler", "heartbeat", "reaper"])
 @pytest.mark.parametrize("seconds", [8, 30, 120])
 def test_an_outage_is_told_once_and_not_as_recovered(loop: str, seconds: int, caplog: pytest.LogCaptureFixture) -> None:
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [record.message for record in caplog.records if getattr(record, "loop", "") == loop]
 
     @virtually
@@ -294,11 +294,11 @@ def test_an_outage_is_told_once_and_not_as_recovered(loop: str, seconds: int, ca
         await cluster.advance_to(START + MINUTE + 2 * SECOND)
         with cluster.outage():
             await cluster.advance(seconds * SECOND)
-            assert told() in ([], ["database_unavailable"])  # who had nothing to do does not know of it
-            told_then = told()
+            assert reported() in ([], ["database_unavailable"])  # who had nothing to do does not know of it
+            reported_then = reported()
         await cluster.advance(90 * SECOND)
-        assert told() == (told_then and ["database_unavailable", "loop_recovered"])
-        assert loop in ("planner", "heartbeat", "reaper") or told_then
+        assert reported() == (reported_then and ["database_unavailable", "loop_recovered"])
+        assert loop in ("planner", "heartbeat", "reaper") or reported_then
 
     with caplog.at_level(logging.INFO, "hourbell.engine"):
         test()

@@ -16,8 +16,8 @@ from tests.engine.nodes import HOUR, MINUTE, SECOND, Cluster, Fails, Node, hang,
 from tests.engine.virtual import START
 
 
-def share(cluster: Cluster, places: int, *lanes: str) -> None:
-    cluster.lane_pools |= {f"task:{lane}": places for lane in lanes}
+def share(cluster: Cluster, slots: int, *lanes: str) -> None:
+    cluster.lane_pools |= {f"task:{lane}": slots for lane in lanes}
 
 
 def max_held(node: Node) -> list[int]:
@@ -54,7 +54,7 @@ async def test_an_idle_node_takes_at_once_what_another_has_no_place_for(cluster:
     assert max(called.lateness for called in quick) < SECOND / 2
     assert {called.node for called in quick} == {2}
     assert max(held) == 4
-    assert cluster.without_place == []
+    assert cluster.without_slot == []
 
 
 @virtually
@@ -71,7 +71,7 @@ async def test_one_claim_does_not_offer_a_free_place_to_several_lanes(cluster: C
 
     assert len(cluster.calls) == 30
     assert max(held) == 5
-    assert cluster.without_place == []
+    assert cluster.without_slot == []
     assert max(called.lateness for called in cluster.calls) < 6.5 * SECOND, "all five are used all the time"
 
 
@@ -90,7 +90,7 @@ async def test_a_lane_that_needs_no_place_does_not_wait_for_one(cluster: Cluster
     assert len(free) >= 19
     assert max(called.lateness for called in free) < SECOND / 2
     assert sum(cluster.running.values()) == 2
-    assert cluster.without_place == []
+    assert cluster.without_slot == []
 
 
 @virtually
@@ -109,7 +109,7 @@ async def test_lanes_take_turns_at_the_places_they_share(cluster: Cluster) -> No
     short = [called for called in cluster.calls if called.job.startswith("short")]
     assert len(cluster.calls) == 23
     assert max(called.lateness for called in short) < 35 * SECOND
-    assert cluster.without_place == []
+    assert cluster.without_slot == []
 
 
 @virtually
@@ -145,7 +145,7 @@ async def test_a_suspect_is_not_claimed_without_a_place_for_it(cluster: Cluster)
 
     await cluster.advance(30 * SECOND)
     assert (await cluster.states(suspect))[0] == "succeeded"
-    assert cluster.without_place == []
+    assert cluster.without_slot == []
 
 
 @virtually

@@ -71,19 +71,19 @@ class Settling:
 
     def __init__(self, store: ScriptedStore | None = None) -> None:
         self.store = store or ScriptedStore()
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.released: list[object] = []
         self.metrics = Metrics()
         self.settler = Settler(
             cast(EngineStore, self.store),
             events=EngineEvents(self.metrics),
-            on_slots=lambda: self.told.append("slots"),
+            on_slots=lambda: self.reported.append("slots"),
             on_written=self._on_written,
         )
-        self.settler.wake = lambda: self.told.append("wake")
+        self.settler.wake = lambda: self.reported.append("wake")
 
     def _on_written(self, written: Any) -> None:
-        self.told.append("written")
+        self.reported.append("written")
         self.released += written
 
     def add(self, *numbers: int) -> None:
@@ -104,7 +104,7 @@ class Settling:
 async def test_without_an_outcome_it_sleeps() -> None:
     settling = Settling()
 
-    assert (await settling.settler.tick(), settling.told, settling.settler.is_idle) == (IDLE, [], True)
+    assert (await settling.settler.tick(), settling.reported, settling.settler.is_idle) == (IDLE, [], True)
 
 
 async def test_a_few_outcomes_wait_a_moment_for_others_each_time() -> None:
@@ -140,9 +140,9 @@ async def test_the_loop_is_woken_by_the_first_outcome_and_by_a_full_batch() -> N
     settling = Settling()
     woken = []
     for number in range(1, 1_010):
-        settling.told.clear()
+        settling.reported.clear()
         settling.add(number)
-        woken += [number] * settling.told.count("wake")
+        woken += [number] * settling.reported.count("wake")
 
     assert woken == [1, 1_000]
 
@@ -151,7 +151,7 @@ async def test_slots_are_offered_before_and_after_a_batch_is_written() -> None:
     settling = Settling()
     await settling.write(settled(1))
 
-    assert settling.told == ["wake", "slots", "written", "slots"]
+    assert settling.reported == ["wake", "slots", "written", "slots"]
 
 
 async def test_while_the_database_is_away_outcomes_wait() -> None:
@@ -225,7 +225,7 @@ async def test_an_outcome_is_not_given_up_because_the_database_went_away() -> No
 GONE = Failed("410", retryable=False, pauses_job="gone for good")
 
 
-def told_of(caplog: pytest.LogCaptureFixture, event: str) -> list[Any]:
+def logged_of(caplog: pytest.LogCaptureFixture, event: str) -> list[Any]:
     return [record.__dict__ for record in caplog.records if record.message == event]
 
 
@@ -235,7 +235,9 @@ async def test_a_job_whose_receiver_is_gone_is_paused_once(caplog: pytest.LogCap
     await settling.write(settled(1, GONE), settled(2, GONE), settled(3, GONE, other), settled(4, Failed("500")))
 
     assert settling.store.paused == [(JOB, 3, T0, "gone for good"), (other, 3, T0, "gone for good")]
-    assert [(told["job"], told["note"]) for told in told_of(caplog, "job_paused")] == [("job", "gone for good")] * 2
+    assert [(reported["job"], reported["note"]) for reported in logged_of(caplog, "job_paused")] == [
+        ("job", "gone for good")
+    ] * 2
 
 
 async def test_an_answer_to_an_attempt_that_was_superseded_pauses_nothing() -> None:
@@ -248,14 +250,14 @@ async def test_an_answer_to_an_attempt_that_was_superseded_pauses_nothing() -> N
 async def test_a_pause_that_somebody_else_made_is_not_told_again(caplog: pytest.LogCaptureFixture) -> None:
     await Settling(ScriptedStore(may_pause=False)).write(settled(1, GONE))
 
-    assert told_of(caplog, "job_paused") == []
+    assert logged_of(caplog, "job_paused") == []
 
 
 async def test_a_pause_that_fails_holds_no_outcome_up(caplog: pytest.LogCaptureFixture) -> None:
     settling = Settling(ScriptedStore(may_pause=StoreUnavailable("out of reach")))
 
     assert await settling.write(settled(1, GONE)) == IDLE
-    assert [told["error"] for told in told_of(caplog, "job_not_paused")] == ["out of reach"]
+    assert [reported["error"] for reported in logged_of(caplog, "job_not_paused")] == ["out of reach"]
 
 
 def test_a_pause_that_takes_longer_than_two_seconds_is_given_up() -> None:

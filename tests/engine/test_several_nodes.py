@@ -93,8 +93,8 @@ async def test_a_crashed_nodes_run_is_taken_over_within_lease_and_reap(
     [run] = await cluster.runs(job)
     assert (run["state"], run["attempt"], run["crashes"], run["failures"]) == ("succeeded", 2, 1, 0)
     assert [attempt["outcome"] for attempt in await cluster.attempts(run["id"])] == ["lost", "succeeded"]
-    [told] = [vars(record) for record in caplog.records if record.getMessage() == "lease_lost"]
-    assert (told["job"], told["run"], told["state"]) == ("job", str(run["id"]), "retrying")
+    [reported] = [vars(record) for record in caplog.records if record.getMessage() == "lease_lost"]
+    assert (reported["job"], reported["run"], reported["state"]) == ("job", str(run["id"]), "retrying")
     await cluster.assert_accounted()
 
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-_KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH")
+_INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH")
 _START = 30.0  # seconds until it listens, on a busy machine
 
 
@@ -121,4 +121,4 @@ def until(is_so: Callable[[], bool], seconds: float = 30, explain: Callable[[], 
 
 
 def _environment(more: dict[str, str]) -> dict[str, str]:
-    return {name: os.environ[name] for name in _KEPT if name in os.environ} | more
+    return {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ} | more

@@ -157,12 +157,12 @@ def test_the_message_is_made_of_the_fields_of_the_person(year: Year) -> None:
 
 def test_a_greeting_over_an_hour_late_is_a_warning_with_who_when_and_how_late(year: Year) -> None:
     facts = [vars(record) for record in year.warnings if record.getMessage() == "run_very_late"]
-    told = {(each["run"], each["job"], each["scheduled_at"]): each for each in facts}
+    reported = {(each["run"], each["job"], each["scheduled_at"]): each for each in facts}
     late = {key: each for key, each in year.greeted.items() if each.at - each.scheduled_at > HOUR}
 
-    assert len(told) == len(facts) == len(late)
+    assert len(reported) == len(facts) == len(late)
     for (person, _), each in late.items():
-        fact = told[each.run_id, f"birthday-{person}", each.scheduled_at.isoformat()]
+        fact = reported[each.run_id, f"birthday-{person}", each.scheduled_at.isoformat()]
         lateness = each.at - each.scheduled_at
         assert abs(datetime.fromisoformat(fact["started_at"]) - each.at) < SECOND
         assert fact["late_minutes"] == lateness // MINUTE

@@ -18,7 +18,7 @@ import asyncpg
 
 from tests.faults.campaign import SCENARIOS, chosen, run_one, table
 from tests.faults.verdict import Backend, Verdict
-from tests.server import remove_server, reserve_place, server_url
+from tests.server import remove_server, reserve_folder, server_url
 
 
 def main() -> int:
@@ -27,7 +27,7 @@ def main() -> int:
     if unknown:
         print(f"no such scenario: {', '.join(sorted(unknown))}; there are {', '.join(SCENARIOS)}", file=sys.stderr)
         return 2
-    reserve_place()
+    reserve_folder()
     try:
         verdicts = asyncio.run(_run(options))
         machine = asyncio.run(_machine())
@@ -36,8 +36,8 @@ def main() -> int:
     print(table(verdicts))
     holds = all(verdict.holds for verdict in verdicts)
     seconds = sum(verdict.seconds for verdict in verdicts)
-    told = "every promise holds" if holds else "NOT every promise holds"
-    print(f"\nseed {options.seed}, scale {options.scale:g}, {seconds:.0f} s: {told}")
+    reported = "every promise holds" if holds else "NOT every promise holds"
+    print(f"\nseed {options.seed}, scale {options.scale:g}, {seconds:.0f} s: {reported}")
     if options.json:
         facts = {"seed": options.seed, "scale": options.scale, "holds": holds, "seconds": round(seconds), **machine}
         text = json.dumps(

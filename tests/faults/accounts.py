@@ -18,18 +18,18 @@ def faults_of(job: Row, runs: Iterable[Row], skips: Iterable[Row]) -> list[str]:
     schedule = Schedule.parse(job["schedule"], timezone=job["timezone"], name=job["name"])
     adopted_at, cursor_at = job["created_at"], job["cursor_at"]
     due = Counter(schedule.between(adopted_at, cursor_at))
-    places = Counter(run["scheduled_at"] for run in runs)
+    counts = Counter(run["scheduled_at"] for run in runs)
     faults = []
     for skip in skips:
         instants = _instants(schedule, skip)
         if len(instants) != skip["count"]:
             faults.append(f"a skip of {skip['count']} instants covers {len(instants)}")
-        places.update(instants)
+        counts.update(instants)
     if due.total() != schedule.count(adopted_at, cursor_at):
         faults.append("the schedule counts differently than it walks")
-    faults += [f"{at} has {number} places" for at, number in places.items() if number > 1]
-    faults += [f"{at} fell due and has no place" for at in due - places]
-    faults += [f"{at} has a place and never fell due" for at in places - due]
+    faults += [f"{at} has {number} places" for at, number in counts.items() if number > 1]
+    faults += [f"{at} fell due and has no place" for at in due - counts]
+    faults += [f"{at} has a place and never fell due" for at in counts - due]
     return [f"{job['name']}: {fault}" for fault in faults]
 
 

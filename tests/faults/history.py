@@ -49,7 +49,7 @@ class History:
         """From when a pause had been answered until its end was asked for."""
         return [(step.answered_at, follower.asked_at) for step, follower in pairwise(self.steps) if not step.enabled]
 
-    def places_of(self, instant: datetime) -> tuple[int, int]:
+    def expected_counts(self, instant: datetime) -> tuple[int, int]:
         """The least and the most places that an instant may have."""
         fires = {_fires_at(step.schedule, instant) for step in self.valid_at(instant)}
         return int(fires == {True}), int(True in fires)

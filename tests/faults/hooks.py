@@ -125,7 +125,7 @@ def _request(entry: Mapping[str, Any]) -> Request:
     )
 
 
-_KEPT = (
+_LOGGED_HEADERS = (
     "webhook-id",
     "webhook-timestamp",
     "webhook-signature",
@@ -174,7 +174,7 @@ class _Receiver:
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         at, came_at, number = clock.elapsed(), clock.now(), next(self._numbers)
         body = (await request.read()).decode()
-        headers = {name: request.headers[name] for name in _KEPT if name in request.headers}
+        headers = {name: request.headers[name] for name in _LOGGED_HEADERS if name in request.headers}
         self._seen[headers["webhook-id"]] += 1
         times = self._seen[headers["webhook-id"]]
         received = self._log.add(number=number, at=at, clock=came_at.isoformat(), headers=headers, body=body)

@@ -12,7 +12,13 @@ from typing import Any, Self
 
 import httpx
 
-_KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH")  # of the environment; no setting of the developer's
+_INHERITED_VARIABLES = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "TMPDIR",
+    "PYTHONPATH",
+)  # of the environment; no setting of the developer's
 _START = 30.0  # seconds until it serves, on a busy machine
 
 
@@ -25,7 +31,7 @@ class Server:
         self._folder = folder
         self._log = folder / f"{name}.log"
         command = [*wrapper, sys.executable, "-m", "hourbell", "serve", *arguments]
-        kept = {variable: os.environ[variable] for variable in _KEPT if variable in os.environ}
+        kept = {variable: os.environ[variable] for variable in _INHERITED_VARIABLES if variable in os.environ}
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 command,

@@ -7,7 +7,7 @@ where.
 import os
 
 from bench.limits.databases import Database, HookJob, Postgres, Sqlite
-from bench.limits.webhook_parts import Place, Sizes, delivered, open_place, serving
+from bench.limits.webhook_parts import Setup, Sizes, delivered, open_setup, serving
 
 from hourbell.sealing import KeyRing
 from tests.faults.verdict import Setting, Verdict
@@ -24,16 +24,16 @@ def soak(setting: Setting) -> Verdict:
     verdict = Verdict("soak", setting.backend)
     rounds = setting.sized(ROUNDS, least=2)
     repeated = 0
-    with open_place(Sizes(**SIZES, rounds=rounds)) as place:
-        database = _database(setting, place)
+    with open_setup(Sizes(**SIZES, rounds=rounds)) as setup:
+        database = _database(setting, setup)
         try:
-            with serving(database, place) as nodes:
+            with serving(database, setup) as nodes:
                 for number in range(rounds):
-                    delivered(nodes, database, SCHEMES[number % len(SCHEMES)], place, HOOKS, lead=LEAD)
-                    repeated += len(place.repeats())
-                    place.receiver.ask("forget")
+                    delivered(nodes, database, SCHEMES[number % len(SCHEMES)], setup, HOOKS, lead=LEAD)
+                    repeated += len(setup.repeats())
+                    setup.receiver.ask("forget")
             retried = sum(row["attempt"] != "1" for row in database.rows("runs", ("attempt",)))
-            received = place.received()
+            received = setup.received()
         finally:
             database.drop()
     verdict.equal("requests", rounds * HOOKS, received)
@@ -42,10 +42,10 @@ def soak(setting: Setting) -> Verdict:
     return verdict
 
 
-def _database(setting: Setting, place: Place) -> Database:
+def _database(setting: Setting, setup: Setup) -> Database:
     """A database with as many jobs for each port and scheme."""
-    database: Database = Sqlite(place.folder) if setting.backend == "sqlite" else Postgres(server_url(), None)
-    keys = KeyRing([place.key], os.urandom)
-    urls = [url for scheme in SCHEMES for url in place.urls(scheme)]
+    database: Database = Sqlite(setup.folder) if setting.backend == "sqlite" else Postgres(server_url(), None)
+    keys = KeyRing([setup.key], os.urandom)
+    urls = [url for scheme in SCHEMES for url in setup.urls(scheme)]
     database.add_jobs([HookJob.of(f"job-{number}", urls[number % len(urls)], keys) for number in range(SIZES["jobs"])])
     return database

@@ -195,7 +195,7 @@ EDITED = History(
 
 
 @pytest.mark.parametrize(
-    ("second", "versions", "places"),
+    ("second", "versions", "expected"),
     [
         (1, {1}, (1, 1)),
         (2, {1, 2}, (1, 1)),  # asked before it, answered after it
@@ -205,10 +205,10 @@ EDITED = History(
         (8, {4}, (1, 1)),
     ],
 )
-def test_an_instant_belongs_to_the_version_in_force(second: int, versions: set[int], places: tuple[int, int]) -> None:
+def test_an_instant_belongs_to_the_version_in_force(second: int, versions: set[int], expected: tuple[int, int]) -> None:
     instant = T0 + second * SECOND
 
-    assert (EDITED.may_run_as(instant), EDITED.places_of(instant)) == (versions, places)
+    assert (EDITED.may_run_as(instant), EDITED.expected_counts(instant)) == (versions, expected)
 
 
 def test_a_pause_lasts_from_its_answer_to_the_question_that_ends_it() -> None:

@@ -38,7 +38,7 @@ def levels_on_the_page() -> dict[str, str]:
 
 
 def test_every_log_line_has_an_event_name_in_snake_case() -> None:
-    strange = [place for place, call in log_calls() if not re.fullmatch(r"[a-z]+(_[a-z]+)*", str(event_of(call)))]
+    strange = [location for location, call in log_calls() if not re.fullmatch(r"[a-z]+(_[a-z]+)*", str(event_of(call)))]
 
     assert strange == []
 
@@ -49,8 +49,8 @@ def test_the_page_explains_every_event_with_its_level_and_no_others() -> None:
 
 def test_no_fact_has_a_name_that_logging_refuses() -> None:
     refused = [
-        (place, key.value)
-        for place, call in log_calls()
+        (location, key.value)
+        for location, call in log_calls()
         for keyword in call.keywords
         for part in ast.walk(keyword.value)
         if isinstance(part, ast.Dict)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-_KEPT = ("PATH", "HOME", "LANG", "TMPDIR")  # of the environment; no setting of the developer's
+_INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR")  # of the environment; no setting of the developer's
 _PATIENCE = 30.0  # seconds, on a busy machine
 TICKING = """
 import os, sys, time
@@ -29,7 +29,7 @@ class Script:
     def __init__(self, folder: Path, *arguments: str, text: str = "", **environment: str) -> None:
         if text:
             (folder / "program.py").write_text(text)
-        kept = {variable: os.environ[variable] for variable in _KEPT if variable in os.environ}
+        kept = {variable: os.environ[variable] for variable in _INHERITED_VARIABLES if variable in os.environ}
         self._out, self._err = folder / f"{arguments[0]}.out", folder / f"{arguments[0]}.err"
         with self._out.open("w") as out, self._err.open("w") as err:
             self._process = subprocess.Popen(

@@ -334,5 +334,5 @@ async def test_a_misspelled_variable_stops_no_program_and_is_told(
     async with scheduler:
         pass
 
-    [told] = [vars(record) for record in caplog.records if "variable_unknown" in str(record.msg)]
-    assert told["hint"].endswith("did you mean HOURBELL_ALLOW_NETWORKS?")
+    [reported] = [vars(record) for record in caplog.records if "variable_unknown" in str(record.msg)]
+    assert reported["hint"].endswith("did you mean HOURBELL_ALLOW_NETWORKS?")

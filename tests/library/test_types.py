@@ -112,16 +112,16 @@ def test_a_wrong_word_is_an_error_where_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "values"),
+    ("literal", "values"),
     [
-        (declaring.CatchUpWord, CatchUp),
-        (declaring.OverlapWord, Overlap),
-        (declaring.DeliveryWord, Delivery),
-        (declaring.PriorityWord, Priority),
+        (declaring.CatchUpLiteral, CatchUp),
+        (declaring.OverlapLiteral, Overlap),
+        (declaring.DeliveryLiteral, Delivery),
+        (declaring.PriorityLiteral, Priority),
     ],
 )
-def test_the_words_are_those_of_the_policies(words: Any, values: type[StrEnum]) -> None:
-    assert get_args(words) == tuple(values)
+def test_the_words_are_those_of_the_policies(literal: Any, values: type[StrEnum]) -> None:
+    assert get_args(literal) == tuple(values)
 
 
 def test_the_other_words_are_those_that_are_taken() -> None:

@@ -61,13 +61,13 @@ def mutations_of(file: str, text: str) -> list[Mutation]:
     """Every mutant of a file, in the order of its lines."""
     found = _Sql(text).mutations() if file.endswith(".sql") else _Python(text).mutations()
     seen: Counter[tuple[int, str]] = Counter()
-    told_apart = []
+    distinct = []
     for mutation in sorted(found, key=lambda mutation: (mutation.start, mutation.end, mutation.new)):
         key = mutation.number, mutation.change
         seen[key] += 1
         again = f" (place {seen[key]})" if seen[key] > 1 else ""
-        told_apart.append(replace(mutation, change=mutation.change + again))
-    return told_apart
+        distinct.append(replace(mutation, change=mutation.change + again))
+    return distinct
 
 
 class _Python:
@@ -180,11 +180,11 @@ class _Sql:
     def _end_of_condition(self, start: int) -> int:
         """Up to the next `and`, `or`, closing bracket or end of a line that is not in brackets."""
         depth = 0
-        for place in range(start, len(self._code)):
-            character = self._code[place]
+        for index in range(start, len(self._code)):
+            character = self._code[index]
             if character in "()":
                 depth += 1 if character == "(" else -1
-            is_over = depth < 0 or (depth == 0 and (character in "\n;," or _JOINED.match(self._code, place)))
+            is_over = depth < 0 or (depth == 0 and (character in "\n;," or _JOINED.match(self._code, index)))
             if is_over:
-                return place
+                return index
         return len(self._code)

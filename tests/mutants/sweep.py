@@ -32,7 +32,7 @@ from typing import NoReturn
 import pytest
 
 from tests.mutants.mutations import Mutation, mutations_of
-from tests.server import remove_server, reserve_place, server_url
+from tests.server import remove_server, reserve_folder, server_url
 
 ROOT = Path(__file__).parents[2]
 SOURCE = "src/hourbell"
@@ -240,7 +240,7 @@ def _server_for(files: Iterable[str]) -> Iterator[None]:
     if "TEST_DATABASE_URL" in os.environ or not any(file.startswith("store/postgres/") for file in files):
         yield
         return
-    reserve_place()
+    reserve_folder()
     os.environ["TEST_DATABASE_URL"] = server_url()
     try:
         yield

@@ -123,8 +123,8 @@ async def test_a_body_may_come_in_pieces() -> None:
     app, seen = receiver()
 
     async def pieces() -> AsyncIterator[bytes]:
-        for place in range(0, len(BODY), 7):
-            yield BODY[place : place + 7]
+        for index in range(0, len(BODY), 7):
+            yield BODY[index : index + 7]
 
     assert (await post(app, just_now(), pieces())).status_code == 204
     assert seen[0].body == BODY

@@ -50,8 +50,8 @@ def test_no_headers_at_all_make_verifying_fail_in_another_way(headers: dict[str,
 def test_what_the_reference_library_refuses_is_refused(part: str, data: st.DataObject) -> None:
     body, headers = BODY, just_now()
     genuine = body.decode() if part == "body" else headers[part]
-    place = data.draw(st.integers(0, len(genuine)))
-    changed = genuine[:place] + data.draw(st.text(max_size=3)) + genuine[place + data.draw(st.integers(0, 3)) :]
+    index = data.draw(st.integers(0, len(genuine)))
+    changed = genuine[:index] + data.draw(st.text(max_size=3)) + genuine[index + data.draw(st.integers(0, 3)) :]
     if part == "body":
         body = changed.encode()
     else:

@@ -23,8 +23,8 @@ def reason_for(headers: object, body: bytes = BODY, now: datetime = T0, verifier
     return refused.value.reason
 
 
-def flipped(data: bytes, place: int, bit: int) -> bytes:
-    return data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :]
+def flipped(data: bytes, index: int, bit: int) -> bytes:
+    return data[:index] + bytes([data[index] ^ 1 << bit]) + data[index + 1 :]
 
 
 def test_what_the_reference_library_signs_is_accepted() -> None:
@@ -228,8 +228,11 @@ def test_the_signed_body_says_when_it_was_scheduled_whatever_the_header_says() -
 
     assert VERIFIER.verify(signed(**lie), BODY, T0).scheduled_at == T0 - MINUTE
     assert VERIFIER.verify(signed(), BODY, T0).scheduled_at == T0 - MINUTE
-    told = VERIFIER.verify(signed(own_body, hourbell_scheduled_at="2026-03-01T09:59:00+01:00"), own_body, T0)
-    assert (told.scheduled_at, told.scheduled_at.tzinfo if told.scheduled_at else None) == (T0 - MINUTE, UTC)
+    reported = VERIFIER.verify(signed(own_body, hourbell_scheduled_at="2026-03-01T09:59:00+01:00"), own_body, T0)
+    assert (reported.scheduled_at, reported.scheduled_at.tzinfo if reported.scheduled_at else None) == (
+        T0 - MINUTE,
+        UTC,
+    )
     for odd in ("soon", "2026-03-01T09:00:00", "0001-01-01T00:00:00+14:00", ""):
         assert VERIFIER.verify(signed(own_body, hourbell_scheduled_at=odd), own_body, T0).scheduled_at is None
 

@@ -14,7 +14,7 @@ from typing import Self
 
 import httpx
 
-_KEPT = ("PATH", "HOME", "LANG", "TMPDIR")  # of the environment; no setting of the developer's
+_INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR")  # of the environment; no setting of the developer's
 _PATIENCE = 40.0  # seconds, on a busy machine
 
 
@@ -24,7 +24,7 @@ class WebServer:
     def __init__(self, folder: Path, command: Callable[[int], list[str]], **environment: str) -> None:
         self.port = free_port()
         self._log = folder / "web.log"
-        kept = {variable: os.environ[variable] for variable in _KEPT if variable in os.environ}
+        kept = {variable: os.environ[variable] for variable in _INHERITED_VARIABLES if variable in os.environ}
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", *command(self.port)],

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.simulation.batch import Result, results_of
 from tests.simulation.scenario import CROWDED_SLOTS, Scenario, scenario_of
 from tests.simulation.shrink import shrink
-from tests.simulation.world import Told, simulate
+from tests.simulation.world import SimulationReport, simulate
 
 HASH_SEED = "0"  # the order of a set of names is part of a history
 
@@ -76,17 +76,17 @@ def _figures(results: list[Result], seconds: float) -> dict[str, object]:
     }
 
 
-def _show(told: Told) -> int:
+def _show(report: SimulationReport) -> int:
     """A history, of a broken promise the shortest."""
-    if told.broken is not None:
-        print(f"\nseed {told.scenario.seed}: {told.broken}\n\nthe shortest history that shows it:\n")
-        told = shrink(told, simulate)
-    _describe(told.scenario)
-    print("\n" + "\n".join(told.history))
-    print(f"\n{told.broken or 'every promise held'}")
-    if told.broken is not None:
-        print(f"again: python -m tests.simulation --seed {told.scenario.seed}")
-    return int(told.broken is not None)
+    if report.broken is not None:
+        print(f"\nseed {report.scenario.seed}: {report.broken}\n\nthe shortest history that shows it:\n")
+        report = shrink(report, simulate)
+    _describe(report.scenario)
+    print("\n" + "\n".join(report.history))
+    print(f"\n{report.broken or 'every promise held'}")
+    if report.broken is not None:
+        print(f"again: python -m tests.simulation --seed {report.scenario.seed}")
+    return int(report.broken is not None)
 
 
 def _describe(scenario: Scenario) -> None:

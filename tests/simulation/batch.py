@@ -29,5 +29,5 @@ def results_of(seeds: range, processes: int) -> Generator[Result, None, None]:
 
 def _result_of(seed: int) -> Result:
     started = time.process_time()
-    told = simulate(scenario_of(seed))
-    return Result(seed, told.broken, told.runs, told.effects, time.process_time() - started)
+    report = simulate(scenario_of(seed))
+    return Result(seed, report.broken, report.runs, report.effects, time.process_time() - started)

@@ -38,5 +38,5 @@ def wrong_reason(run: Row, *, max_attempts: int, poison_after: int, verb: str, a
             "it is not too old",
         ),
     }
-    holds, words = rules.get(run["reason"], (False, f"no target of a simulation says {run['reason']}"))
-    return None if holds else words
+    holds, message = rules.get(run["reason"], (False, f"no target of a simulation says {run['reason']}"))
+    return None if holds else message

@@ -135,7 +135,7 @@ class Ledger:
         if run is None:
             return
         is_holder = run["attempt"] == attempt and run["state"] == "running"
-        _hold(is_holder or may_be_late, f"I5: {run_id} #{attempt} began after it was taken over: {_told(run)}")
+        _hold(is_holder or may_be_late, f"I5: {run_id} #{attempt} began after it was taken over: {_facts_of(run)}")
         begun = [number for found, number in self.effects if found == run_id.bytes]
         _hold(not run["at_most_once"] or len(begun) == 1, f"I21: {run_id}, at most once, began in attempts {begun}")
 
@@ -147,7 +147,7 @@ class Ledger:
                 added[row["job_id"]].append(row)
         elif change.op == "delete":
             was = self.runs.pop(change.key)
-            _hold(was["state"] in ENDED, f"I20: an unfinished run was removed: {_told(was)}")
+            _hold(was["state"] in ENDED, f"I20: an unfinished run was removed: {_facts_of(was)}")
             return
         else:
             self._run_moved(self.runs[change.key], row, commit)
@@ -158,17 +158,17 @@ class Ledger:
             self._unfinished[row["job_id"]][change.key] = row
 
     def _run_added(self, row: Row) -> None:
-        _hold(row["state"] == "pending" and row["attempt"] == 0, f"I4: a run begins as {_told(row)}")
+        _hold(row["state"] == "pending" and row["attempt"] == 0, f"I4: a run begins as {_facts_of(row)}")
         if row["kind"] != "scheduled":
             return
         instant = (row["job_id"], row["scheduled_at"])
-        _hold(instant not in self._instants, f"I1: a second run for {_told(row)}")
+        _hold(instant not in self._instants, f"I1: a second run for {_facts_of(row)}")
         self._instants.add(instant)
         derived = _id_of(*instant)
-        _hold(row["id"].hex() == derived, f"I9: the id does not follow from job and instant: {_told(row)}")
+        _hold(row["id"].hex() == derived, f"I9: the id does not follow from job and instant: {_facts_of(row)}")
 
     def _run_moved(self, was: Row, row: Row, commit: Commit) -> None:
-        story = f"{_told(was)} to {_told(row)} by {commit.verb}"
+        story = f"{_facts_of(was)} to {_facts_of(row)} by {commit.verb}"
         _hold(was["state"] not in ENDED, f"I4: an end was changed: {story}")
         _hold(row["state"] in MOVES[was["state"]], f"I4: an illegal move: {story}")
         fixed = ("job_id", "job_version", "kind", "scheduled_at", "planned_at", "expires_at")
@@ -341,13 +341,13 @@ class Ledger:
         if row is None:
             return
         name = row["name"]
-        places = Counter([*(run["scheduled_at"] for run in added), *skipped])
+        counts = Counter([*(run["scheduled_at"] for run in added), *skipped])
         if was["cursor_at"] is None or row["cursor_at"] is None:
-            _hold(not places, f"I2: {name} got runs or skips for the time before it was adopted: {places}")
+            _hold(not counts, f"I2: {name} got runs or skips for the time before it was adopted: {counts}")
             return
         _hold(row["cursor_at"] >= was["cursor_at"], f"I2: the cursor of {name} moved back in {commit.verb}")
         due = Counter(self._instants_of(valid, was["cursor_at"], row["cursor_at"]))
-        _hold(places == due, f"I2: {name} in {commit.verb}: missing {due - places}, too much {places - due}")
+        _hold(counts == due, f"I2: {name} in {commit.verb}: missing {due - counts}, too much {counts - due}")
         versions = {run["job_version"] for run in added}
         _hold(versions <= {valid["version"]}, f"I19: {name} {valid['version']} got runs of versions {versions}")
         _hold(len(added) <= MAX_PASS_RUNS, f"I14: {name} got {len(added)} runs in one pass")
@@ -404,7 +404,7 @@ class Ledger:
     def close(self, now: int) -> None:
         """After the calm: nothing is left unfinished, and everything that happened has left its trace."""
         left = self.unfinished(now)
-        _hold(not left, f"I3: left unfinished: {[_told(run) for run in left[:3]]}")
+        _hold(not left, f"I3: left unfinished: {[_facts_of(run) for run in left[:3]]}")
         for job in self.jobs.values():
             is_behind = job["plan_at"] is not None and job["plan_at"] < now - 30 * SECOND and job["deleted_at"] is None
             _hold(not is_behind, f"I2: {job['name']} is not planned any more, its cursor is at {job['cursor_at']}")
@@ -418,7 +418,7 @@ class Ledger:
         for run in self.runs.values():
             if run["state"] == "succeeded":
                 begun = (run["id"], run["attempt"]) in self.effects
-                _hold(begun, f"I10: succeeded without an effect: {_told(run)}")
+                _hold(begun, f"I10: succeeded without an effect: {_facts_of(run)}")
 
 
 def _hold(is_so: bool, broken: str) -> None:
@@ -463,6 +463,6 @@ def _id_of(job_id: bytes, scheduled_at: int) -> str:
     return f"{scheduled_at // 1_000:012x}8{digest[1:4]}{'89ab'[int(digest[4], 16) % 4]}{digest[5:20]}"
 
 
-def _told(run: Row) -> str:
-    words: Iterable[str] = (f"{name}={run[name]}" for name in ("state", "reason", "attempt", "failures", "crashes"))
-    return f"[{UUID(bytes=run['id'])} at {run['scheduled_at']} {' '.join(words)}]"
+def _facts_of(run: Row) -> str:
+    parts: Iterable[str] = (f"{name}={run[name]}" for name in ("state", "reason", "attempt", "failures", "crashes"))
+    return f"[{UUID(bytes=run['id'])} at {run['scheduled_at']} {' '.join(parts)}]"

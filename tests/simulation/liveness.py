@@ -26,7 +26,7 @@ _LOST = "lost"  # stands for the lanes of functions that go on although their le
 RECOVER_SECONDS = 1.5 * LEASE + 2.0 + BEGIN_SECONDS  # the lease, the reaper's warm-up and interval, then as above
 
 
-class Place(NamedTuple):
+class QueuePosition(NamedTuple):
     """The position of a waiting run in its lane."""
 
     lane: str
@@ -52,7 +52,7 @@ class Liveness:
         self._excused: set[tuple[bytes, int]] = set()
         self._takable_since: dict[bytes, float] = {}
         self._movable_since: dict[Hashable, float] = {}  # what could have moved at every look since then
-        self._waiting: dict[bytes, Place] = {}  # the runs that waited at the last look
+        self._waiting: dict[bytes, QueuePosition] = {}  # the runs that waited at the last look
 
     def poll(self, elapsed: float, now: int, nodes: Collection[NodeView]) -> None:
         """Hold everything that can move to its bound. `now` is the database's time in microseconds."""
@@ -94,11 +94,11 @@ class Liveness:
     def _behind_moving_runs(self, now: int) -> set[Hashable]:
         """Waiting runs of lanes in which a run that goes first was taken since the last look."""
         runs = [run for run in self._ledger.unfinished(now) if run["state"] != "running"]
-        before, self._waiting = self._waiting, {run["id"]: _place(run) for run in runs}
-        first_taken: dict[str, Place] = {}
-        for run_id, place in before.items():
+        before, self._waiting = self._waiting, {run["id"]: _position(run) for run in runs}
+        first_taken: dict[str, QueuePosition] = {}
+        for run_id, position in before.items():
             if run_id not in self._waiting:
-                first_taken[place.lane] = min(place, first_taken.get(place.lane, place))
+                first_taken[position.lane] = min(position, first_taken.get(position.lane, position))
         return {
             (run["id"], run["attempt"], run["state"])
             for run in runs
@@ -162,8 +162,8 @@ def _has_slot(node: NodeView, lane: str, held: Counter[str]) -> bool:
     return not (lane.startswith(HUNG) or held[lane]) and held.total() - hung < kept
 
 
-def _place(run: Row) -> Place:
-    return Place(run["lane"], run["rank"], run["ready_at"])
+def _position(run: Row) -> QueuePosition:
+    return QueuePosition(run["lane"], run["rank"], run["ready_at"])
 
 
 def _described(run: Row) -> str:

@@ -66,13 +66,13 @@ class SeededLoop(asyncio.BaseEventLoop):
 
     def _permuted(self, batch: list[asyncio.Handle]) -> list[asyncio.Handle]:
         """The steps of tasks in another order; what is not a task's step keeps its place."""
-        places = [place for place, handle in enumerate(batch) if _is_step(handle)]
-        if len(places) > 1:
-            shuffled = places.copy()
+        indexes = [index for index, handle in enumerate(batch) if _is_step(handle)]
+        if len(indexes) > 1:
+            shuffled = indexes.copy()
             self._random.shuffle(shuffled)
-            steps = [batch[place] for place in shuffled]
-            for place, step in zip(places, steps, strict=True):
-                batch[place] = step
+            steps = [batch[index] for index in shuffled]
+            for index, step in zip(indexes, steps, strict=True):
+                batch[index] = step
         return batch
 
 

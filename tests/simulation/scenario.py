@@ -35,10 +35,10 @@ class Act:
     node: int = 0  # by its place among those alive
     job: int = 0
     seconds: float = 0.0
-    words: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        facts = [f"node {self.node}", f"job {self.job}", f"{self.seconds:g} s", *self.words]
+        facts = [f"node {self.node}", f"job {self.job}", f"{self.seconds:g} s", *self.arguments]
         return f"{self.at:7.3f}  {self.what:<14} {', '.join(facts)}"
 
 
@@ -148,8 +148,8 @@ def _hanging(number: int) -> JobSpec:
 def _act(random: Random, jobs: int) -> Act:
     at, node, job = round(random.uniform(0, TROUBLE), 3), random.randrange(4), random.randrange(jobs)
     what = random.choices(list(_ACTS), [weight for weight, _, _ in _ACTS.values()])[0]
-    _, seconds, words = _ACTS[what]
-    return Act(at, what, node, job, random.choice(seconds), tuple(random.choice(each) for each in words))
+    _, seconds, arguments = _ACTS[what]
+    return Act(at, what, node, job, random.choice(seconds), tuple(random.choice(each) for each in arguments))
 
 
 _FAULTS = ("fail before", "fail after", "die before", "die after", "delay before", "delay after", "freeze after")

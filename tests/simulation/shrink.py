@@ -5,28 +5,28 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tests.simulation.scenario import Scenario
-from tests.simulation.world import Told
+from tests.simulation.world import SimulationReport
 
 T = TypeVar("T")
 
 
-def shrink(told: Told, simulate: Callable[[Scenario], Told]) -> Told:
+def shrink(report: SimulationReport, simulate: Callable[[Scenario], SimulationReport]) -> SimulationReport:
     """Leave out acts, then jobs, then nodes, for as long as a promise of the same number is still broken."""
-    promise = _promise(told)
+    promise = _promise(report)
     is_shorter = True
     while is_shorter:
         is_shorter = False
-        for smaller in _smaller(told.scenario):
+        for smaller in _smaller(report.scenario):
             tried = simulate(smaller)
             if tried.broken is not None and _promise(tried) == promise:
-                told, is_shorter = tried, True
+                report, is_shorter = tried, True
                 break
-    return told
+    return report
 
 
-def _promise(told: Told) -> str:
-    assert told.broken is not None
-    return told.broken.partition(":")[0]
+def _promise(report: SimulationReport) -> str:
+    assert report.broken is not None
+    return report.broken.partition(":")[0]
 
 
 def _smaller(scenario: Scenario) -> Iterator[Scenario]:
@@ -38,12 +38,12 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
             yield replace(scenario, acts=scenario.acts[:start] + scenario.acts[start + size :])
     if len(scenario.acts) == 1:
         yield replace(scenario, acts=())
-    for place in range(len(scenario.jobs)):
+    for index in range(len(scenario.jobs)):
         if len(scenario.jobs) > 1:
-            yield replace(scenario, jobs=_without(scenario.jobs, place))
+            yield replace(scenario, jobs=_without(scenario.jobs, index))
     if scenario.nodes > 1:
         yield replace(scenario, nodes=scenario.nodes - 1)
 
 
-def _without(items: tuple[T, ...], place: int) -> tuple[T, ...]:
-    return items[:place] + items[place + 1 :]
+def _without(items: tuple[T, ...], index: int) -> tuple[T, ...]:
+    return items[:index] + items[index + 1 :]

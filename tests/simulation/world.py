@@ -50,7 +50,7 @@ _READS = frozenset({"sample_time", "lanes", "definitions", "backlog"})
 
 
 @dataclass
-class Told:
+class SimulationReport:
     """The end of a simulation, and its statistics."""
 
     scenario: Scenario
@@ -70,22 +70,22 @@ class _Armed:
 
     @property
     def verb(self) -> str:
-        return self.act.words[0]
+        return self.act.arguments[0]
 
     @property
     def fault(self) -> str:
-        return self.act.words[1]
+        return self.act.arguments[1]
 
 
-def simulate(scenario: Scenario) -> Told:
+def simulate(scenario: Scenario) -> SimulationReport:
     """Let it happen. The same scenario always has the same history, under one PYTHONHASHSEED."""
-    told = Told(scenario)
+    report = SimulationReport(scenario)
     logging.disable(logging.CRITICAL)
 
     async def main(time: VirtualTime) -> None:
         time.offset = scenario.moment - START
         async with SqliteDatabase.in_memory() as database:
-            world = World(scenario, Cluster(time, database), told)
+            world = World(scenario, Cluster(time, database), report)
             happening = asyncio.create_task(world.happen())
             try:
                 await asyncio.wait([happening, world.broken], return_when=asyncio.FIRST_COMPLETED)
@@ -97,17 +97,17 @@ def simulate(scenario: Scenario) -> Told:
     try:
         run_seeded(Random(scenario.seed), main)
     except (Violation, Standstill) as broken:
-        told.broken = str(broken)
+        report.broken = str(broken)
     finally:
         logging.disable(logging.NOTSET)
-    return told
+    return report
 
 
 class World:
-    def __init__(self, scenario: Scenario, cluster: Cluster, told: Told) -> None:
+    def __init__(self, scenario: Scenario, cluster: Cluster, report: SimulationReport) -> None:
         self.cluster = cluster
         self._scenario = scenario
-        self._told = told
+        self._report = report
         self._slots = CROWDED_SLOTS if scenario.crowd else scenario.slots
         self._changes = Changes(cluster.database.path)
         self._ledger = Ledger(
@@ -170,7 +170,7 @@ class World:
                 self._break_off(error if isinstance(error, Violation) else Violation(f"the checker broke: {error!r}"))
 
     def _check_stuck_runs(self, elapsed: float) -> None:
-        if without_thread := self.cluster.without_place:
+        if without_thread := self.cluster.without_slot:
             raise Violation(f"liveness: claimed on a node that has no thread for it: {without_thread[0]}")
         if elapsed - self._stepped_at < SETTLED_SECONDS:
             self._liveness.forget()
@@ -213,7 +213,7 @@ class World:
         begun = self.cluster.time.elapsed()
         for act in self._scenario.acts:
             await self.cluster.advance(max(0.0, begun + act.at - self.cluster.time.elapsed()))
-            self._tell("act", str(act))
+            self._report_event("act", str(act))
             await self._act(act)
         await self.cluster.advance(max(0.0, begun + TROUBLE - self.cluster.time.elapsed()))
         await self._calm_down()
@@ -226,7 +226,7 @@ class World:
 
     async def _calm_down(self) -> None:
         """Everything is mended, no job makes anything new, and everybody has the time to end what there is."""
-        self._tell("calm", "")
+        self._report_event("calm", "")
         self._armed.clear()
         self._deliveries.clear()
         self._calm.set()
@@ -248,7 +248,7 @@ class World:
                 least, ends_at = self._left(), self.cluster.time.elapsed() + CALM
         self._ledger.close(self._now())
         await self._hold_audit()
-        self._told.runs, self._told.effects = len(self._ledger.runs), len(self._ledger.effects)
+        self._report.runs, self._report.effects = len(self._ledger.runs), len(self._ledger.effects)
 
     async def _hold_audit(self) -> None:
         """Hold the nodes to one unbroken audit chain, whatever happened to them."""
@@ -270,7 +270,7 @@ class World:
             "restart": self._restart,
             "freeze": lambda node, act: self._freeze(node, act.seconds),
             "cut off": self._cut_off,
-            "verb": lambda node, act: self._armed.append(_Armed(act, node, int(act.words[2]))),
+            "verb": lambda node, act: self._armed.append(_Armed(act, node, int(act.arguments[2]))),
             "delivery": lambda node, act: self._deliveries.append((node, act)),
         }
         on_job: dict[str, Callable[[UUID, Act], Any]] = {
@@ -314,7 +314,7 @@ class World:
         """Start like a process: retry until the database answers."""
         node = self.cluster.node()
         self.cluster.alive.append(node)
-        self._tell(f"node {node.number}", "starts")
+        self._report_event(f"node {node.number}", "starts")
         node.spawn(self._run_up(node))
         await self.cluster.advance(0)
 
@@ -332,20 +332,20 @@ class World:
 
     def _die(self, node: Node) -> None:
         if not node.is_dead:
-            self._tell(f"node {node.number}", "dies")
+            self._report_event(f"node {node.number}", "dies")
             node.crash()
 
     async def _restart(self, node: Node, act: Act) -> None:
         if node.number not in self._started_at:
             return await self._crash(node, act)
-        self._tell(f"node {node.number}", "stops")
+        self._report_event(f"node {node.number}", "stops")
         self._stopping.add(node.id)
         self._unwell[node.id] = float("inf")  # nobody promises more than to try to hand back
         node.spawn(_stop(node))
         return self._do_later(act.seconds, self._start)
 
     def _freeze(self, node: Node, seconds: float) -> None:
-        self._tell(f"node {node.number}", f"freezes for {seconds:g} s")
+        self._report_event(f"node {node.number}", f"freezes for {seconds:g} s")
         node.freeze()
         self._was_unwell(node, seconds)
         self._do_later(seconds, lambda: node.is_dead or node.thaw())
@@ -395,13 +395,13 @@ class World:
         self._commit("pause")
 
     async def _pause_and_resume(self, job_id: UUID, act: Act) -> None:
-        await self._pause(job_id, cancel_waiting=act.words[1] == "cancel waiting")
+        await self._pause(job_id, cancel_waiting=act.arguments[1] == "cancel waiting")
 
         async def resume() -> None:
             if await self.cluster.control.get_job(job_id) is not None:
                 now = self.cluster.now()
-                await self.cluster.control.resume_job(job_id, Actor(BY, now), catch_up=act.words[0] == "catch up")
-                self._commit("catch up" if act.words[0] == "catch up" else "resume")
+                await self.cluster.control.resume_job(job_id, Actor(BY, now), catch_up=act.arguments[0] == "catch up")
+                self._commit("catch up" if act.arguments[0] == "catch up" else "resume")
 
         self._do_later(act.seconds, resume)
 
@@ -409,12 +409,12 @@ class World:
         await self._pause(job_id, until=self.cluster.now() + timedelta(seconds=act.seconds))
 
     async def _edit(self, job_id: UUID, act: Act) -> None:
-        schedule, overlap, catch_up = act.words
+        schedule, overlap, catch_up = act.arguments
         changes = {"schedule": schedule, "overlap": Overlap(overlap), "catch_up": CatchUp(catch_up)}
         await self._change(job_id, **changes)
 
     async def _retarget(self, job_id: UUID, act: Act) -> None:
-        target = {"type": "task", "name": act.words[0]}
+        target = {"type": "task", "name": act.arguments[0]}
         await self._change(job_id, target=target, lane=lane_of(target))
 
     async def _change(self, job_id: UUID, **changes: Any) -> None:
@@ -424,7 +424,7 @@ class World:
         self._commit("edit")
 
     async def _plain_sql(self, job_id: UUID, act: Act) -> None:
-        await self.cluster.sql(f"update hourbell.jobs set schedule = '{act.words[0]}' where id = '{job_id}'")
+        await self.cluster.sql(f"update hourbell.jobs set schedule = '{act.arguments[0]}' where id = '{job_id}'")
         self._commit("plain sql")
 
     async def _trigger(self, job_id: UUID, act: Act) -> None:
@@ -461,7 +461,7 @@ class World:
 
     async def _break(self, armed: _Armed, node: Node) -> None:
         fault, seconds = armed.fault.split()[0], armed.act.seconds
-        self._tell(f"node {node.number}", f"{armed.verb}: {armed.fault}")
+        self._report_event(f"node {node.number}", f"{armed.verb}: {armed.fault}")
         self._was_unwell(node, seconds)
         if fault == "fail":
             raise StoreUnavailable("as the scenario says")
@@ -496,7 +496,9 @@ class World:
     def _leave(self, node: Node, call: Call) -> None:
         """Let the first byte leave, in the step in which the attempt was told that it may begin."""
         run, now = call.run, self.cluster.time.elapsed()
-        self._tell(f"node {node.number}", f"delivers {call.definition.name} {run.scheduled_at:%H:%M:%S} #{run.attempt}")
+        self._report_event(
+            f"node {node.number}", f"delivers {call.definition.name} {run.scheduled_at:%H:%M:%S} #{run.attempt}"
+        )
         try:
             self._ledger.effect(node.id, run.id, run.attempt, may_be_late=now - self._stepped_forward_at < 3 * LEASE)
         except Violation as violation:
@@ -526,14 +528,14 @@ class World:
 
     async def _meddle(self, node: Node, call: Call, point: str) -> None:
         for waiting in self._deliveries:
-            if waiting[0] is node and waiting[1].words[0] == point:
+            if waiting[0] is node and waiting[1].arguments[0] == point:
                 self._deliveries.remove(waiting)
                 break
         else:
             return
         act = waiting[1]
-        fault, seconds = act.words[1], act.seconds
-        self._tell(f"node {node.number}", f"{point} of {call.definition.name}: {fault}")
+        fault, seconds = act.arguments[1], act.seconds
+        self._report_event(f"node {node.number}", f"{point} of {call.definition.name}: {fault}")
         if point == "before begin":
             self._liveness.excuse(call.run.id.bytes, call.run.attempt)
         if fault == "raise":
@@ -554,7 +556,7 @@ class World:
             self._break_off(error if isinstance(error, Violation) else Violation(f"the ledger broke: {error!r}"))
             return
         if changes is not None and (changes["runs"] or changes["skips"]):
-            self._tell(f"node {node.number}" if node else "user", f"{verb}: {_summary(changes)}")
+            self._report_event(f"node {node.number}" if node else "user", f"{verb}: {_summary(changes)}")
 
     def _knows_the_time(self, node: Node | None) -> bool:
         """Return True if a healthy node had time to query the database since its clock was stepped."""
@@ -567,12 +569,12 @@ class World:
 
     def _break_off(self, violation: Violation) -> None:
         """End the simulation; whoever was at work may take a few more steps."""
-        self._tell("ledger", str(violation))
+        self._report_event("ledger", str(violation))
         if not self.broken.done():
             self.broken.set_exception(violation)
 
-    def _tell(self, who: str, what: str) -> None:
-        self._told.history.append(f"{self.cluster.time.elapsed():9.4f}  {who:<8} {what}")
+    def _report_event(self, who: str, what: str) -> None:
+        self._report.history.append(f"{self.cluster.time.elapsed():9.4f}  {who:<8} {what}")
 
     def _clock_of(self, number: int) -> Callable[[], float]:
         """A node's own count of seconds: from anywhere, and not quite at the right pace."""

@@ -11,7 +11,7 @@ from hourbell.sealing import Sealed
 from hourbell.targets.base import Call, Transaction
 
 
-class ToldCall(Call):
+class ReportingCall(Call):
     def __init__(
         self,
         run: Run,

@@ -14,7 +14,7 @@ from hourbell.targets.pool import Pool
 from hourbell.targets.task import Task
 from hourbell.targets.task_run import Run
 from hourbell.wiring import build_egress_policy, build_targets, open_stores
-from tests.targets.calls import ToldCall
+from tests.targets.calls import ReportingCall
 from tests.targets.task.steps import NOW, RUN, Opened
 
 LANES = [
@@ -72,7 +72,7 @@ async def test_sql_functions_leave_the_connections_alone_that_tasks_hold(targets
         async with opened.opened() as each:
             yield each
 
-    call = ToldCall(
+    call = ReportingCall(
         RUN, Definition("job", "* * * * *", {"type": "task", "name": "transfer"}), NOW, transaction=transaction
     )
     assert functions.slots("sql:default") == 3

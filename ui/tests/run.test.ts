@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { RunDetail } from '../src/api/types'
+import { errorLine } from '../src/lib/errorLine'
 import { asCurl } from '../src/screens/run/curl'
-import { differences, errorLine, eventsOf, splitExcerpt, summaryOf } from '../src/screens/run/events'
+import { differences, eventsOf, splitExcerpt, summaryOf } from '../src/screens/run/events'
 
 const RUN = {
   id: 'r',
@@ -18,7 +19,7 @@ const RUN = {
   duration_ms: 30_900,
   attempts: [
     { number: 1, started_at: '2026-11-18T09:00:05.100Z', finished_at: '2026-11-18T09:00:05.400Z', outcome: 'failed', error: 'HTTP 503 Service Unavailable' },
-    { number: 2, started_at: '2026-11-18T09:00:35.100Z', finished_at: '2026-11-18T09:00:36Z', outcome: 'failed', error: 'Traceback (most recent call last):\n  File "x"\nValueError: no rate' },
+    { number: 2, started_at: '2026-11-18T09:00:35.100Z', finished_at: '2026-11-18T09:00:36Z', outcome: 'failed', error: 'Traceback (most recent call last):\n  File "x"\n    y()\nValueError: no rate' },
   ],
 } as unknown as RunDetail
 
@@ -51,7 +52,7 @@ describe('the summary', () => {
 })
 
 describe('texts of attempts', () => {
-  it('takes the last line of a traceback', () => expect(errorLine('Traceback (most recent call last):\n  File\nKeyError: 1\n')).toBe('KeyError: 1'))
+  it('takes the exception of a traceback', () => expect(errorLine('Traceback (most recent call last):\n  File "a.py", line 1\n    x()\nKeyError: 1\nmore\n')).toBe('KeyError: 1'))
   it('takes the first line of anything else', () => expect(errorLine('HTTP 500\nbody')).toBe('HTTP 500'))
   it('splits headers from the body', () => expect(splitExcerpt('Server: x\nContent-Type: text/html\n\n<p>\n\nno')).toEqual({ headers: 'Server: x\nContent-Type: text/html', body: '<p>\n\nno' }))
   it('takes text without headers as the body', () => expect(splitExcerpt('one\n\ntwo')).toEqual({ headers: '', body: 'one\n\ntwo' }))

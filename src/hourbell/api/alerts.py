@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from hourbell.answers import alerts
 from hourbell.api import bodies, shapes
 from hourbell.api.documented import responses, takes
-from hourbell.api.idempotency import IdempotentRoute, TellsSecret
+from hourbell.api.idempotency import IdempotentRoute, SecretResponse
 from hourbell.api.pages import page_response
 from hourbell.api.render import answer, time
 from hourbell.api.users import ControlDep, Editor, JsonBody, Operator, Viewer, read
@@ -56,7 +56,7 @@ async def put_channel(control: ControlDep, user: Editor, name: Name, body: JsonB
     """
     put = await control.alerts.put_channel(name, body, user)
     secret = None if put.secret is None else put.secret.reveal()
-    return TellsSecret({**_channel(put.view), "generated_secret": secret}, 201 if put.is_new else 200)
+    return SecretResponse({**_channel(put.view), "generated_secret": secret}, 201 if put.is_new else 200)
 
 
 @router.delete(

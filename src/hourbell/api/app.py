@@ -40,7 +40,7 @@ _ANSWERS: dict[str, dict[int | str, dict[str, Any]]] = {
         },
     },
     "/metrics": {
-        **{status: told for status, told in responses(None).items() if status in (401, 403, 429, 503)},
+        **{status: response for status, response in responses(None).items() if status in (401, 403, 429, 503)},
         200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}},
     },
 }
@@ -144,5 +144,5 @@ def _add_description(app: FastAPI) -> None:
 
 
 async def _bad_cursor(request: Request, error: Exception) -> Response:
-    told = Problem(400, "invalid_parameter", "The cursor cannot be used.", [("/query/cursor", str(error), None)])
-    return await answer_problem(request, told)
+    response = Problem(400, "invalid_parameter", "The cursor cannot be used.", [("/query/cursor", str(error), None)])
+    return await answer_problem(request, response)

@@ -9,7 +9,7 @@ from hourbell.answers import jobs as job_answers
 from hourbell.answers.jobs import DeletedJob, Plan
 from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import responses, takes
-from hourbell.api.idempotency import IdempotentRoute, TellsSecret
+from hourbell.api.idempotency import IdempotentRoute, SecretResponse
 from hourbell.api.jobs import DryRun
 from hourbell.api.problems import Problem
 from hourbell.api.render import answer
@@ -59,8 +59,8 @@ async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run:
         answer(DeletedJob, job, name=job.definition.name, before=await _instants(control, job.definition))
         for job in plan.deleted
     ]
-    tells_secret = any(job.generated_secret is not None for job in plan.jobs)
-    return (TellsSecret if tells_secret else JSONResponse)(
+    has_secret = any(job.generated_secret is not None for job in plan.jobs)
+    return (SecretResponse if has_secret else JSONResponse)(
         answer(Plan, plan, dry_run=dry_run, source=given.source, jobs=jobs, deleted=deleted)
     )
 

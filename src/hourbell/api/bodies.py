@@ -13,7 +13,7 @@ from hourbell.core.access.roles import Role
 from hourbell.core.alerts.kinds import JOB_KINDS
 from hourbell.core.job.field_kinds import Kind
 from hourbell.core.job.fields import BODY_FIELDS, NAME_PATTERN, JobField
-from hourbell.core.job.tags import MAX_TAG_LENGTH, MAX_TAGS
+from hourbell.core.job.tags import MAX_TAG_CHARACTERS, MAX_TAGS
 from hourbell.core.run.policies import RETRY_PRESETS
 from hourbell.core.run.states import RunState
 
@@ -91,7 +91,9 @@ _TYPES: dict[str, Any] = {
     "instant": Instant,
     "flag": bool,
     "retry": Literal[tuple(RETRY_PRESETS)] | RetryBody,
-    "tags": Annotated[list[Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH)]], Field(max_length=MAX_TAGS)],
+    "tags": Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARACTERS)]], Field(max_length=MAX_TAGS)
+    ],
     "json": Any,
     "target": Target,
 }
@@ -99,7 +101,7 @@ _TYPES: dict[str, Any] = {
 
 def _type_of(kind: Kind) -> Any:
     if kind.name == "choice":
-        return Literal[kind.words] if kind.restore is str else kind.restore
+        return Literal[kind.choices] if kind.restore is str else kind.restore
     if kind.name == "text":
         given = kind.schema.get
         limits = Field(min_length=given("minLength"), max_length=given("maxLength"), pattern=given("pattern"))

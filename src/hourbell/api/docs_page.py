@@ -48,9 +48,9 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
 
 
 def _parameter(parameter: dict[str, Any]) -> str:
-    words = parameter.get("description") or ""
+    text = parameter.get("description") or ""
     required = ", required" if parameter.get("required") else ""
-    return f"<li><code>{escape(parameter['name'])}</code> ({escape(parameter['in'])}{required}) {escape(words)}</li>"
+    return f"<li><code>{escape(parameter['name'])}</code> ({escape(parameter['in'])}{required}) {escape(text)}</li>"
 
 
 def _body(operation: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from hourbell.core.job.fields import NAME_PATTERN
 from hourbell.core.values.field_errors import FieldError, pointer_to, unknown_fields
 
 Found = Mapping[str, Any]
-_Words = Callable[[str, Mapping[str, Any]], tuple[str, str | None]]
+_Describe = Callable[[str, Mapping[str, Any]], tuple[str, str | None]]
 _PATTERNS = {NAME_PATTERN: "write letters, digits, _ and -"}
 _LOCATIONS = ("query", "path", "header")
 
@@ -27,14 +27,14 @@ def field_error(found: Found) -> FieldError:
     """Convert one error of pydantic; an error of an unknown type has the message of pydantic."""
     location = tuple(found["loc"])
     name = str(location[-1]) if location else "the body"
-    words = _WORDS.get(found["type"])
-    message, hint = (str(found["msg"]), None) if words is None else words(name, found.get("ctx") or {})
+    describe = _MESSAGES.get(found["type"])
+    message, hint = (str(found["msg"]), None) if describe is None else describe(name, found.get("ctx") or {})
     if found["type"] == "missing" and location[0] in _LOCATIONS:
         hint = f"write {name}=… in the {location[0]}"
     return FieldError(pointer_to(*location), message, hint)
 
 
-def _is_not(what: str, hint: str) -> _Words:
+def _is_not(what: str, hint: str) -> _Describe:
     return lambda name, _: (f"{name} is not {what}", hint)
 
 
@@ -68,7 +68,7 @@ def _wrong_characters(name: str, context: Mapping[str, Any]) -> tuple[str, str |
 
 _WHOLE_NUMBER = _is_not("a whole number", "write one such as 10")
 _FLAG = _is_not("true or false", "write true or false")
-_WORDS: Mapping[str, _Words] = {
+_MESSAGES: Mapping[str, _Describe] = {
     "missing": lambda name, _: (f"{name} is missing", f'write "{name}": … in the body'),
     "value_error": _refused,
     "model_type": lambda *_: ("the body is not an object", 'write one such as {"field": "value"}'),

@@ -158,8 +158,8 @@ class HttpProtocol(H11Protocol):
 
     def _write_problem(self, status: int, code: str, detail: str) -> None:
         title = HTTPStatus(status).phrase
-        told = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
-        body = json.dumps(told).encode()
+        problem = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
+        body = json.dumps(problem).encode()
         headers = {"Content-Type": MEDIA_TYPE, "Content-Length": str(len(body)), **_CLOSE}
         is_head = self.conn.our_state is h11.SEND_RESPONSE and self.scope["method"] == "HEAD"
         for event in (

@@ -36,7 +36,7 @@ REPLAYED = "Idempotency-Replayed"
 _KEY = re.compile(r"[\x20-\x7e]{1,255}")
 _MAX_ANSWER_BYTES = 64 * 1024
 _WAIT_SECONDS, _POLL_SECONDS = 2.0, 0.1
-_KEPT_HEADERS = ("content-type", "etag", "location")
+_STORED_HEADERS = ("content-type", "etag", "location")
 
 
 async def asked(request: Request) -> ActorRequest:
@@ -54,7 +54,7 @@ async def asked(request: Request) -> ActorRequest:
     )
 
 
-class TellsSecret(JSONResponse):
+class SecretResponse(JSONResponse):
     """A response that contains a secret: it is sent once and never stored."""
 
 
@@ -93,7 +93,7 @@ async def _answer_once(request: Request, handle: Handle) -> Response:
                 raise already_done() from None
     if 200 <= response.status_code < 300:
         with contextlib.suppress(StoreUnavailable):  # the change is made, so the caller gets its response anyway
-            await authenticator.access.keep_answer(key, _kept_of(response))
+            await authenticator.access.keep_answer(key, _stored_form(response))
     return response
 
 
@@ -127,27 +127,32 @@ async def _fingerprint(request: Request) -> bytes:
     return hashlib.sha256(b"%d:%b%b" % (len(query), query, await read_body(request))).digest()
 
 
-_NOT_KEPT: Mapping[str, object] = {"status": None}
+_NOT_STORED: Mapping[str, object] = {"status": None}
 
 
-def _kept_of(response: Response) -> Mapping[str, object]:
+def _stored_form(response: Response) -> Mapping[str, object]:
     body = getattr(response, "body", None)  # a streaming response has none
     media_type = response.headers.get("content-type", "")
     is_json = media_type.startswith("application/json") or body == b""
-    if isinstance(response, TellsSecret) or not isinstance(body, bytes) or len(body) > _MAX_ANSWER_BYTES or not is_json:
-        return _NOT_KEPT
-    headers = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
+    if (
+        isinstance(response, SecretResponse)
+        or not isinstance(body, bytes)
+        or len(body) > _MAX_ANSWER_BYTES
+        or not is_json
+    ):
+        return _NOT_STORED
+    headers = {name: response.headers[name] for name in _STORED_HEADERS if name in response.headers}
     return {"status": response.status_code, "headers": headers, "body": body.decode()}
 
 
 def _replayed(answer: Mapping[str, object]) -> Response:
     status, headers, body = answer.get("status"), answer.get("headers"), answer.get("body")
     if not (isinstance(status, int) and isinstance(headers, Mapping) and isinstance(body, str)):
-        raise _answer_not_kept()
+        raise _answer_not_stored()
     return Response(body or None, status, {**headers, REPLAYED: "true"})
 
 
-def _answer_not_kept() -> Problem:
+def _answer_not_stored() -> Problem:
     why = "its response contained a secret or was too long, and was not stored"
     detail = f"The first call with this key was carried out; {why}."
     return Problem(409, "answer_not_kept", detail)

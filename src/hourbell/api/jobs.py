@@ -12,7 +12,7 @@ from hourbell.answers.jobs import Backfill, RotatedSecret, Skip
 from hourbell.answers.runs import Triggered
 from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import responses, takes
-from hourbell.api.idempotency import IdempotentRoute, TellsSecret
+from hourbell.api.idempotency import IdempotentRoute, SecretResponse
 from hourbell.api.pages import page_response
 from hourbell.api.problems import invalid_parameter
 from hourbell.api.render import answer
@@ -50,7 +50,7 @@ RecentCount = Annotated[
     int | None, Query(ge=0, le=50, description="Include so many of the newest scheduled times, with their fates.")
 ]
 _SHOWN = 10
-_MAX_WITH_RECENT = 100
+_MAX_RECENT_JOBS = 100
 _WEEK = timedelta(days=7)
 _CHANGED: dict[int | str, dict[str, Any]] = {
     200: {"model": shapes.JobDefined | shapes.Intention, "description": "The job, or the result of a dry run."}
@@ -124,9 +124,9 @@ async def list_jobs(
     With `recent`, each job also has its newest scheduled times with their fates, and a page holds at most 100 jobs.
     """
     del user
-    if recent is not None and limit > _MAX_WITH_RECENT:
-        message = f"a page with recent times holds at most {_MAX_WITH_RECENT} jobs"
-        raise invalid_parameter([("/query/limit", message, f"write {_MAX_WITH_RECENT} or less, or leave recent out")])
+    if recent is not None and limit > _MAX_RECENT_JOBS:
+        message = f"a page with recent times holds at most {_MAX_RECENT_JOBS} jobs"
+        raise invalid_parameter([("/query/limit", message, f"write {_MAX_RECENT_JOBS} or less, or leave recent out")])
     found = await control.history.jobs(wanted.query(), limit, cursor)
     ids = [view.job.id for view in found.items]
     rows = await control.secrets.list_by_job(ids, control.now()) if wanted.secrets else None
@@ -324,7 +324,7 @@ async def rotate_secret(control: ControlDep, user: Editor, job: JobRef, body: Op
     given = read(bodies.RotateBody, body)
     keep_old = given.keep_old if isinstance(given.keep_old, timedelta) else timedelta(days=1)
     plain, old_until = await control.jobs.rotate_secret(job, user, keep_old=keep_old)
-    return TellsSecret(answer(RotatedSecret, secret=plain.reveal(), old_valid_until=render.time(old_until)))
+    return SecretResponse(answer(RotatedSecret, secret=plain.reveal(), old_valid_until=render.time(old_until)))
 
 
 @router.get("/{job}/upcoming", summary="List the next times of a job", responses=responses(shapes.Instants, 404))
@@ -459,7 +459,7 @@ async def _defined(control: Control, defined: Defined) -> Response:
     headers = _etag(view.job.version)
     if defined.is_new:
         headers["Location"] = f"/api/v1/jobs/{view.job.id}"
-    kind = JSONResponse if defined.secret is None else TellsSecret
+    kind = JSONResponse if defined.secret is None else SecretResponse
     return kind(body, 201 if defined.is_new else 200, headers=headers)
 
 

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from hourbell.answers import server
 from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import responses, takes
-from hourbell.api.idempotency import IdempotentRoute, TellsSecret
+from hourbell.api.idempotency import IdempotentRoute, SecretResponse
 from hourbell.api.pages import page_response
 from hourbell.api.render import answer
 from hourbell.api.users import Admin, ControlDep, JsonBody, Viewer, read
@@ -170,7 +170,7 @@ async def create_token(control: ControlDep, user: Admin, body: JsonBody) -> Resp
         )
     except ValueError as error:
         raise BodyError([FieldError("/expires_in", str(error))]) from None
-    return TellsSecret(answer(server.Token, token, token=text.reveal()), 201)
+    return SecretResponse(answer(server.Token, token, token=text.reveal()), 201)
 
 
 @router.delete("/tokens/{token}", summary="Revoke a token", status_code=204, responses=responses(None, 404, status=204))

@@ -109,9 +109,14 @@ async def answer_failure(request: Request, _error: Exception) -> Response:
     return _answer(request, Problem(500, "internal_server_error", detail))
 
 
-def _answer(request: Request, told: Problem) -> Response:
+def _answer(request: Request, answered: Problem) -> Response:
     return problem(
-        told.status, told.code, told.detail, told.headers, errors=told.errors, request_id=_request_id(request)
+        answered.status,
+        answered.code,
+        answered.detail,
+        answered.headers,
+        errors=answered.errors,
+        request_id=_request_id(request),
     )
 
 

@@ -110,7 +110,7 @@ def job(view: JobView, **extra: Any) -> Json:
         "managed_by": definition.managed_by,
         "source": definition.source,
         "next_at": time(stored.next_at),
-        "words": _words(definition),
+        "words": _schedule_text(definition),
         "totals": totals(view.totals),
         "created_at": time(view.created_at),
         "updated_at": time(view.updated_at),
@@ -171,7 +171,7 @@ def _paused(view: JobView) -> Json | None:
     return {"note": view.paused_note, "by": view.paused_by, "until": time(view.job.paused_until)}
 
 
-def _words(definition: Definition) -> str | None:
+def _schedule_text(definition: Definition) -> str | None:
     try:
         return definition.parsed().describe()
     except ScheduleError:
@@ -363,7 +363,7 @@ def _timeline_job(item: TimelineItem) -> Json:
         timelines.TimelineJob,
         definition,
         id=str(view.job.id),
-        words=_words(definition),
+        words=_schedule_text(definition),
         state=view.state.value,
         next_at=time(view.job.next_at),
         paused=None if paused is None else {**paused, "since": time(item.facts.paused_at)},

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Path, Query
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from hourbell.core.job.fields import MAX_SUBJECT_LENGTH
+from hourbell.core.job.fields import MAX_SUBJECT_CHARACTERS
 from hourbell.core.run.attention import Attention
 from hourbell.core.values.readers import read_duration, read_instant
 
@@ -30,7 +30,7 @@ Bucket = Annotated[
 Limit = Annotated[int, Query(ge=1, le=500, description="The number of items per page.")]
 Cursor = Annotated[str | None, Query(max_length=2_000, description="The `next_cursor` of the previous page.")]
 Subject = Annotated[
-    str | None, Query(min_length=1, max_length=MAX_SUBJECT_LENGTH, description="The subject of the job.")
+    str | None, Query(min_length=1, max_length=MAX_SUBJECT_CHARACTERS, description="The subject of the job.")
 ]
 AttentionFilter = Annotated[
     Attention | None,

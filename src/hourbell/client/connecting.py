@@ -80,9 +80,9 @@ async def _tunnel(
     connection: HttpConnection, server: SplitResult, tls: ssl.SSLContext | None, proxy: Proxy
 ) -> HttpConnection:
     host = server.hostname or ""
-    place = f"[{host}]:{port_of(server)}" if ":" in host else f"{host}:{port_of(server)}"
+    authority = f"[{host}]:{port_of(server)}" if ":" in host else f"{host}:{port_of(server)}"
     try:
-        head = await connection.ask("CONNECT", place, [("Host", place), *proxy.headers])
+        head = await connection.ask("CONNECT", authority, [("Host", authority), *proxy.headers])
     except ConnectionBroken as error:
         raise ProxyRefused(f"the proxy {proxy.url.hostname} broke off: {error}") from error
     if not 200 <= head.status < 300:

@@ -157,8 +157,8 @@ def _may_be_of_a_proxy(status: int) -> bool:
 def _of_another(status: int, headers: Mapping[str, str], body: bytes) -> tuple[str, str]:
     """Return a code and a message for an answer that is not a problem document of Hourbell."""
     if 300 <= status < 400:
-        place = headers.get("Location", "elsewhere")
-        return "redirected", f"The server sends to {place}, which is not followed; set HOURBELL_URL to where it is."
+        location = headers.get("Location", "elsewhere")
+        return "redirected", f"The server sends to {location}, which is not followed; set HOURBELL_URL to where it is."
     try:
         name = HTTPStatus(status).name.lower()
     except ValueError:

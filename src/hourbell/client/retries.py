@@ -9,7 +9,7 @@ from hourbell import clock
 from hourbell.core.values.ids import timed_id
 
 _FIRST_WAIT_SECONDS, _MAX_WAIT_SECONDS = 0.2, 5.0
-_MAX_RANDOM = 2**32 - 1
+_RANDOM_LIMIT = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Retries:
 
     def spread(self, seconds: float) -> float:
         """Return a random duration between half and all of it, so that clients do not retry at the same moment."""
-        return seconds * (0.5 + 0.5 * int.from_bytes(self.random_bytes(4), "big") / _MAX_RANDOM)
+        return seconds * (0.5 + 0.5 * int.from_bytes(self.random_bytes(4), "big") / _RANDOM_LIMIT)
 
     def new_key(self) -> str:
         """Return a new, unique Idempotency-Key."""

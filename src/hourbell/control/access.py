@@ -29,7 +29,7 @@ _MAX_EXPIRY = timedelta(days=3_650)
 _BELIEVED_SECONDS = 5.0
 _NOTED_SECONDS = 60.0
 _MAX_VALID_TOKENS, _MAX_WRONG_TOKENS = 10_000, 10_000
-_MAX_GOOD, _GOOD_SECONDS = 10_000, 1.0
+_MAX_GOOD_TOKENS, _GOOD_SECONDS = 10_000, 1.0
 _MAX_NAME_CHARACTERS = 100
 
 
@@ -207,7 +207,7 @@ class Access:
         async with self._good_lock:
             if self._elapsed() - self._good_at >= _GOOD_SECONDS:
                 self._good_at = self._elapsed()
-                self._good = frozenset(await self._store.valid_digests(self._now(), _MAX_GOOD))
+                self._good = frozenset(await self._store.valid_digests(self._now(), _MAX_GOOD_TOKENS))
         return digest in self._good
 
     def _refusal(self, token: Token | None) -> Refusal:

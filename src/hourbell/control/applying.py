@@ -38,7 +38,7 @@ class PlanRefused(Exception):
     @property
     def errors(self) -> list[FieldError]:
         """One error per refused job, with a pointer to it in the request."""
-        return [FieldError(pointer_to("jobs", place), *_why(each)) for place, each in self.refused.items()]
+        return [FieldError(pointer_to("jobs", index), *_why(each)) for index, each in self.refused.items()]
 
 
 def _why(result: ImportResult) -> tuple[str, str | None]:
@@ -141,7 +141,7 @@ class Applying:
             _planned(job, each, of_job, generated.get(job.result.job_id))
             for job, each, of_job in zip(planned.jobs, wanted, work, strict=True)
         )
-        return AppliedPlan(jobs, planned.gone, planned.state)
+        return AppliedPlan(jobs, planned.undefined, planned.state)
 
     async def _write(
         self,
@@ -178,9 +178,9 @@ class Applying:
     async def _read(self, wish: Wish, user: User) -> list[_Wanted]:
         errors: list[FieldError] = []
         wanted = []
-        for place, body in enumerate(wish.jobs):
-            wanted.append(self._read_job(place, body, wish.source, user, errors))
-            if place % JOBS_A_TURN == 0:
+        for index, body in enumerate(wish.jobs):
+            wanted.append(self._read_job(index, body, wish.source, user, errors))
+            if index % JOBS_A_TURN == 0:
                 await asyncio.sleep(0)
         if wish.prune and not wish.jobs:
             errors.append(FieldError("/jobs", "pruning by an empty list would delete every job of its source"))
@@ -188,8 +188,8 @@ class Applying:
             raise BodyError(errors)
         return [each for each in wanted if each is not None]
 
-    def _read_job(self, place: int, body: object, source: str, user: User, errors: list[FieldError]) -> _Wanted | None:
-        at = pointer_to("jobs", str(place))
+    def _read_job(self, index: int, body: object, source: str, user: User, errors: list[FieldError]) -> _Wanted | None:
+        at = pointer_to("jobs", str(index))
         try:
             parsed = self._jobs.parse(body, user)
         except BodyError as error:

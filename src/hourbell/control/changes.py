@@ -17,7 +17,7 @@ from hourbell.store.lists import ChangedIncident, ChangedJob, ChangedRun, Change
 _SECONDS = 1.0
 _SILENCE_SECONDS = 15.0
 _MAX_POLL_CHANGES = 500
-_KEPT = 300
+_MAX_EVENTS = 300
 _OVERLAP = timedelta(seconds=2)  # a commit may become visible later than the times it wrote
 _AUDIT_POLLS = 4  # polls that report a deletion: at least as many as still find the versions of the deleted job
 
@@ -44,11 +44,11 @@ class Watch:
         self._lists = lists
         self._now = now
         self._epoch = epoch
-        self._ring: deque[Event] = deque(maxlen=_KEPT)
+        self._ring: deque[Event] = deque(maxlen=_MAX_EVENTS)
         self._count = 0
         self._mark: ChangeMark | None = None
         self._audit_ids: deque[int] = deque(maxlen=_AUDIT_POLLS)
-        self._told: frozenset[ChangedJob | ChangedRun | ChangedIncident] = frozenset()
+        self._reported: frozenset[ChangedJob | ChangedRun | ChangedIncident] = frozenset()
         self._listeners = 0
         self._polling: asyncio.Task[None] | None = None
         self._news = asyncio.Condition()
@@ -64,18 +64,18 @@ class Watch:
         try:
             if self._polling is None or self._polling.done():
                 self._begin()
-            told = self._count if last_id is None else self._place_of(last_id)
+            position = self._count if last_id is None else self._position_of(last_id)
             if last_id is None:
                 yield Quiet(self._id(self._count))
             while not self._is_closed:
-                if told is None or self._count - told > len(self._ring):
-                    told = self._count
-                    yield Event(self._id(told), None)
-                elif told < self._count:
-                    told += 1
-                    yield self._ring[told - self._count - 1]
-                elif not await self._hear(told):
-                    yield Quiet(self._id(told))
+                if position is None or self._count - position > len(self._ring):
+                    position = self._count
+                    yield Event(self._id(position), None)
+                elif position < self._count:
+                    position += 1
+                    yield self._ring[position - self._count - 1]
+                elif not await self._hear(position):
+                    yield Quiet(self._id(position))
         finally:
             self._listeners -= 1
 
@@ -95,18 +95,18 @@ class Watch:
 
     def _begin(self) -> None:
         """Start polling. Changes while nobody listened are unknown, so earlier event ids become invalid."""
-        self._mark, self._told = None, frozenset()
+        self._mark, self._reported = None, frozenset()
         self._audit_ids.clear()
         self._ring.clear()
         self._count += 1
         if not self._is_closed:
             self._polling = asyncio.create_task(self._poll())
 
-    async def _hear(self, told: int) -> bool:
+    async def _hear(self, position: int) -> bool:
         """Wait for an event or the end of the feed; return False after fifteen seconds without either."""
         try:
             async with asyncio.timeout(_SILENCE_SECONDS), self._news:
-                return await self._news.wait_for(lambda: self._count > told or self._is_closed)
+                return await self._news.wait_for(lambda: self._count > position or self._is_closed)
         except TimeoutError:
             return False
 
@@ -125,19 +125,19 @@ class Watch:
         """
         is_first = self._mark is None
         found = await self._lists.changes(self._mark, self._now(), _MAX_POLL_CHANGES)
-        jobs = [each for each in found.jobs if each not in self._told]
-        runs = [each for each in found.runs if each not in self._told]
-        incidents = [each for each in found.incidents if each not in self._told]
+        jobs = [each for each in found.jobs if each not in self._reported]
+        runs = [each for each in found.runs if each not in self._reported]
+        incidents = [each for each in found.incidents if each not in self._reported]
         if not found.is_whole:
             self._audit_ids.clear()  # listeners list everything again, so deletions need no repeat
         self._audit_ids.append(found.mark.audit_id)
         self._mark = ChangeMark(found.mark.at - _OVERLAP, self._audit_ids[0])
-        self._told = frozenset([*found.jobs, *found.runs, *found.incidents])
+        self._reported = frozenset([*found.jobs, *found.runs, *found.incidents])
         is_whole, self._missed = found.is_whole and not self._missed, False
         if not is_first and (jobs or runs or incidents or not is_whole):
-            await self._tell(replace(found, jobs=jobs, runs=runs, incidents=incidents) if is_whole else None)
+            await self._publish(replace(found, jobs=jobs, runs=runs, incidents=incidents) if is_whole else None)
 
-    async def _tell(self, changes: Changes | None) -> None:
+    async def _publish(self, changes: Changes | None) -> None:
         self._count += 1
         self._ring.append(Event(self._id(self._count), changes))
         async with self._news:
@@ -146,7 +146,7 @@ class Watch:
     def _id(self, number: int) -> str:
         return f"{self._epoch}-{number}"
 
-    def _place_of(self, event_id: str) -> int | None:
+    def _position_of(self, event_id: str) -> int | None:
         """Return the number of an event that the ring still covers, or None if the id is unknown."""
         epoch, _, number = event_id.rpartition("-")
         if epoch != self._epoch or not number.isdecimal() or len(number) > 15:

@@ -169,8 +169,8 @@ class _Case:
                 why = _FAILURES[Reason(run.reason)] if run.reason else "nobody noted why"
                 totals = self.view.totals
                 error = run.error or (totals.last_error if totals.last_run_id == run.id else None)
-                told = f" ({_short(error)})" if error else ""
-                return self._say(Verdict.FAILED, f"{ran}failed{_attempts(run)}: {why}{told}{self._what_now(run)}")
+                text = f" ({_short(error)})" if error else ""
+                return self._say(Verdict.FAILED, f"{ran}failed{_attempts(run)}: {why}{text}{self._what_now(run)}")
             case RunState.CANCELLED:
                 advice = self._replayed() or self._unless_deleted("replay it to run it after all")
                 return self._say(Verdict.CANCELLED, f"was cancelled{_attempts(run)}{advice}")
@@ -266,14 +266,14 @@ class _Case:
             for side, instant in (("before", before), ("after", after))
             if instant is not None
         ]
-        told = " and ".join(near) or "there is no instant before or after"
+        text = " and ".join(near) or "there is no instant before or after"
         return self._say(
-            Verdict.NOT_AN_INSTANT, f"is no instant of its schedule, {_short(self.definition.schedule)!r}: {told}"
+            Verdict.NOT_AN_INSTANT, f"is no instant of its schedule, {_short(self.definition.schedule)!r}: {text}"
         )
 
-    def _say(self, verdict: Verdict, told: str) -> Explanation:
+    def _say(self, verdict: Verdict, text: str) -> Explanation:
         during = "" if verdict in _NEVER_DUE else self._during_outages()
-        sentence = f"{self.job.definition.name} at {self._when(self.at)} {told}{during}."
+        sentence = f"{self.job.definition.name} at {self._when(self.at)} {text}{during}."
         return Explanation(verdict, sentence, {"verdict": verdict.value, **self.data})
 
     def _during_outages(self) -> str:
@@ -286,13 +286,13 @@ class _Case:
     def _when(self, instant: datetime) -> str:
         """Format an instant in UTC and, if the job's time zone is another one, in local time."""
         instant = instant.astimezone(UTC)
-        told = f"{instant.replace(tzinfo=None).isoformat(' ')} UTC"
+        text = f"{instant.replace(tzinfo=None).isoformat(' ', 'seconds')} UTC"
         zone = self.definition.timezone
         if zone == "UTC" or zone not in zone_names():
-            return told
+            return text
         wall, _, abbreviation = local_time_at(zone, instant)
-        shown = wall.isoformat(" ") if wall.date() != instant.date() else wall.time().isoformat()
-        return f"{told} ({shown} {abbreviation} in {zone})"
+        shown = wall.isoformat(" ", "seconds") if wall.date() != instant.date() else wall.time().isoformat("seconds")
+        return f"{text} ({shown} {abbreviation} in {zone})"
 
     def _facts(self) -> Json:
         facts, run, zone = self.facts, self.facts.run, self.definition.timezone

@@ -23,7 +23,7 @@ from hourbell.store.errors import Conflict
 
 AT_ONCE = 250  # jobs per transaction: on SQLite a due run waits for one or two transactions
 _PRUNED_AT_ONCE = 1_000
-_MAX_LARGE_BYTES_AT_ONCE = 256 * 1024  # of large lines: the engine waits while a batch is written
+_MAX_LARGE_BYTES = 256 * 1024  # of large lines: the engine waits while a batch is written
 MAX_LINE_BYTES = 1_048_576
 _LINES_A_TURN = 20  # yield to the event loop after so many: a few milliseconds
 _LARGE_BYTES = 8 * 1024  # a line of this size takes as long as many small ones
@@ -110,7 +110,7 @@ class Imports:
                 read = await calculate_much(self._read, number, line, owner, user)
                 size += len(line)
             batch.append((number, read))
-            if len(batch) == AT_ONCE or size >= _MAX_LARGE_BYTES_AT_ONCE:
+            if len(batch) == AT_ONCE or size >= _MAX_LARGE_BYTES:
                 yield batch
                 batch, size = [], 0
         if batch:

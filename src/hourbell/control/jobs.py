@@ -37,7 +37,7 @@ OWN = "api"
 _KEYS = UUID("0f6c0a5e-8a57-5c39-9a1e-5d1c7f6b2a40")  # the namespace of ids derived from an idempotency key
 _MAX_NOTE_CHARACTERS = 1_000
 _PURGED_AT_ONCE = 1_000  # runs per transaction
-_MAX_COUNTED = 1_000
+_MAX_COUNTED_RUNS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class Jobs:
         found = await self.get(ref, deleted=purge)
         if purge:
             running = RunQuery(RunList.OF_JOB, RunState.RUNNING, found.job.id)
-            if under_way := await self._lists.runs(running, _MAX_COUNTED):
+            if under_way := await self._lists.runs(running, _MAX_COUNTED_RUNS):
                 raise runs_still_running(len(under_way))
         if found.deleted_at is None:
             await self._delete(found, user, expect_version=expect_version, take_over=take_over)

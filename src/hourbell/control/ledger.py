@@ -20,12 +20,12 @@ from hourbell.store.list_reader import ListStore
 from hourbell.store.lists import JobView, ListPosition
 from hourbell.store.times import RecentTimes, RunsOfDay, RunTime, SkipsOfDay, SkipTime
 
-MAX_SCANNED = 5_000  # runs that one page of the ledger looks at, where only some fates are asked for
+MAX_SCANNED_RUNS = 5_000  # runs that one page of the ledger looks at, where only some fates are asked for
 SAMPLED_RUNS = 50  # the newest of a job, for its figures in lists
-MAX_STREAK = 100
+MAX_STREAK_RUNS = 100
 MAX_DAYS = 371  # 53 weeks
-MAX_COUNTED = 100_000  # runs, and skips, that the counts of days are made of
-_MAX_BEYOND = 20
+MAX_COUNTED_RUNS = 100_000  # runs, and skips, that the counts of days are made of
+_MAX_BEYOND_TIMES = 20
 _AT_ONCE = 500
 _KIND = "times"
 _SKIP, _RUN = 0, 1  # at the same time, runs come before skips
@@ -184,7 +184,7 @@ class Ledger:
         # A longer streak is rare: only those jobs need more of their runs.
         long = [job_id for job_id, times in found.items() if 0 < streaks[job_id] >= _ended_count(times.runs)]
         more = await self._lists.recent_runs(
-            [job_id for job_id in long if len(found[job_id].runs) >= SAMPLED_RUNS], MAX_STREAK
+            [job_id for job_id in long if len(found[job_id].runs) >= SAMPLED_RUNS], MAX_STREAK_RUNS
         )
         streaks |= {job_id: _streak(runs) for job_id, runs in more.items()}
         return {job_id: _recent(times, count, streaks[job_id]) for job_id, times in found.items()}
@@ -218,7 +218,7 @@ class Ledger:
     async def _run_days(self, job_id: UUID, spans: Sequence[Span]) -> tuple[list[RunsOfDay], date | None]:
         """Return the runs of each day, and the first date of which all were counted if some were not."""
         found: list[RunsOfDay] = []
-        left = MAX_COUNTED
+        left = MAX_COUNTED_RUNS
         for span in spans:
             part = await self._lists.run_days(job_id, span.start, span.end, span.offset, left)
             found += part
@@ -230,10 +230,10 @@ class Ledger:
     async def _skip_days(self, job_id: UUID, spans: Sequence[Span]) -> tuple[list[SkipsOfDay], date | None]:
         """Return the skips of each day, and the first date of which all were counted if some were not."""
         found: list[SkipsOfDay] = []
-        left = MAX_COUNTED
+        left = MAX_COUNTED_RUNS
         if spans:  # a skip may last longer than the dates asked for
             end = spans[0].end
-            beyond = await self._lists.skip_times(job_id, _MAX_BEYOND, since=end, until=end)
+            beyond = await self._lists.skip_times(job_id, _MAX_BEYOND_TIMES, since=end, until=end)
             found += [SkipsOfDay(0, -1, skip.first_at, skip.last_at, skip.count, 1) for skip in beyond]
         for span in spans:
             part = await self._lists.skip_days(job_id, span.start, span.end, span.offset, left)
@@ -270,22 +270,22 @@ class Ledger:
         states = wanted.states
         if states is not None and not states:
             return [], None
-        place = None if after is None else _run_place(after)
+        position = None if after is None else _run_position(after)
         found: list[RunTime] = []
         scanned, at_once = 0, count
-        while scanned < MAX_SCANNED:
+        while scanned < MAX_SCANNED_RUNS:
             page = await self._lists.run_times(
-                job_id, at_once, states=states, since=wanted.since, until=wanted.until, after=place
+                job_id, at_once, states=states, since=wanted.since, until=wanted.until, after=position
             )
             found += [run for run in page if wanted.wants(run.fate)]
             if len(found) >= count or len(page) < at_once:
                 return found[:count], None
             scanned += len(page)
-            place = ListPosition(page[-1].scheduled_at, page[-1].id)
+            position = ListPosition(page[-1].scheduled_at, page[-1].id)
             at_once = max(count, _AT_ONCE)
-        assert place is not None
-        assert isinstance(place.key, datetime)
-        return found, (place.key, _RUN, place.id.int)
+        assert position is not None
+        assert isinstance(position.key, datetime)
+        return found, (position.key, _RUN, position.id.int)
 
     async def _skips(self, job_id: UUID, wanted: TimesFilter, count: int, after: _Key | None) -> list[SkipTime]:
         if not wanted.wants(Fate.SKIPPED):
@@ -375,7 +375,7 @@ def _local(zone: str, at: datetime) -> datetime:
         return at.replace(tzinfo=None)
 
 
-def _run_place(after: _Key) -> ListPosition:
+def _run_position(after: _Key) -> ListPosition:
     """Return the place among runs that is the same as one in the ledger."""
     at, kind, number = after
     return ListPosition(at, UUID(int=number) if kind == _RUN else UUID(int=0))
@@ -384,12 +384,12 @@ def _run_place(after: _Key) -> ListPosition:
 def _key_of(cursor: str) -> _Key:
     at, kind, found_id = parts_of(_KIND, cursor, 3)
     if number_of(kind) == _RUN:
-        place = position_of(at, found_id, is_time=True)
-        number = place.id.int
+        position = position_of(at, found_id, is_time=True)
+        number = position.id.int
     elif kind == _SKIP:
-        place = position_of(at, UUID(int=0), is_time=True)
+        position = position_of(at, UUID(int=0), is_time=True)
         number = number_of(found_id)
     else:
         raise BadCursor
-    assert isinstance(place.key, datetime)
-    return place.key, number_of(kind), number
+    assert isinstance(position.key, datetime)
+    return position.key, number_of(kind), number

@@ -67,7 +67,7 @@ class Programs:
         self._now = now
         self._new_id = new_id
         self._live_for = live_for
-        self._told: set[tuple[str, str | None, str | None]] = set()  # refusals already logged
+        self._reported: set[tuple[str, str | None, str | None]] = set()  # refusals already logged
         self._refused: set[str] | None = None  # the jobs to sync again; None for all
         self._watching_since: datetime | None = None  # since when other nodes could send heartbeats
         self._missed: set[UUID] | None = None  # jobs undefined at the last check; None before the first
@@ -117,12 +117,12 @@ class Programs:
             )
             if not applied.refused:
                 for job in applied.jobs:
-                    self._tell(job, program)
+                    self._log_job(job, program)
                 if any(job.result.result is Imported.CHANGED for job in applied.jobs):
                     await self._move_runs(program, now)
                 break
             for refusal in applied.refused.values():
-                self._tell_refusal(refusal, program)
+                self._log_refusal(refusal, program)
                 refused.add(refusal.name)
                 del left[refusal.name]
         return refused
@@ -172,7 +172,7 @@ class Programs:
         done = "deleted" if program.gone is Gone.DELETE else "paused"
         log.warning("job_gone", extra={"job": job.definition.name, "source": program.source, "done": done})
 
-    def _tell(self, job: AppliedJob, program: Program) -> None:
+    def _log_job(self, job: AppliedJob, program: Program) -> None:
         name = job.result.name
         match job.result.result:
             case Imported.CREATED:
@@ -182,11 +182,11 @@ class Programs:
             case Imported.CHANGED:
                 log.info("job_changed", extra={"job": name})
 
-    def _tell_refusal(self, refusal: ImportResult, program: Program) -> None:
+    def _log_refusal(self, refusal: ImportResult, program: Program) -> None:
         key = (refusal.name, refusal.code, refusal.owner)
-        if key in self._told:
+        if key in self._reported:
             return
-        self._told.add(key)
+        self._reported.add(key)
         if refusal.owner is None:
             log.warning("job_not_synced", extra={"job": refusal.name, "reason": refusal.message})
             return

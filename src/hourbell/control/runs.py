@@ -23,7 +23,7 @@ from hourbell.store.lists import AttemptView, ListPosition, RunList, RunQuery, R
 from hourbell.store.times import FailedRun
 
 _KIND = "runs"
-MAX_GROUPED = 5_000  # failed runs that are grouped
+MAX_GROUPED_RUNS = 5_000  # failed runs that are grouped
 MAX_NAMES = 10  # of jobs that a group names
 _SCANNED_AT_ONCE = 1_000
 
@@ -174,9 +174,10 @@ class Runs:
 
         At most 5,000 runs are looked at.
         """
-        found = await self._lists.failed_runs(_dead_letters(wanted), MAX_GROUPED + 1)
+        found = await self._lists.failed_runs(_dead_letters(wanted), MAX_GROUPED_RUNS + 1)
         return FailureGroups(
-            _grouped([run for run in found[:MAX_GROUPED] if run.cleared_at is None])[:limit], len(found) > MAX_GROUPED
+            _grouped([run for run in found[:MAX_GROUPED_RUNS] if run.cleared_at is None])[:limit],
+            len(found) > MAX_GROUPED_RUNS,
         )
 
     async def matching(self, action: BulkAction, wanted: RunFilter, limit: int) -> tuple[list[UUID], bool]:
@@ -197,15 +198,15 @@ class Runs:
 
     async def _of_cause(self, wanted: RunFilter, limit: int) -> tuple[list[UUID], bool]:
         """Return up to `limit` failed runs with a fingerprint. It reads every failed run until there are enough."""
-        query, place = _dead_letters(wanted), None
+        query, position = _dead_letters(wanted), None
         found: list[UUID] = []
         while len(found) <= limit:
-            page = await self._lists.failed_runs(query, _SCANNED_AT_ONCE, place)
+            page = await self._lists.failed_runs(query, _SCANNED_AT_ONCE, position)
             found += [run.id for run in page if run.cleared_at is None and run.fingerprint == wanted.fingerprint]
             if len(page) < _SCANNED_AT_ONCE:
                 break
             key = page[-1].finished_at if query.job_id is None else page[-1].scheduled_at
-            place = ListPosition(key, page[-1].id)
+            position = ListPosition(key, page[-1].id)
         return found[:limit], len(found) > limit
 
     async def all_matching(

@@ -78,7 +78,7 @@ class EngineEvents:
         """Log and count settlements; each comes with the name of its job and the result of its write."""
         outcomes: Counter[type[Outcome]] = Counter()
         ended: Counter[RunState] = Counter()
-        observe, tells_successes = self._metrics.duration.observe, self._tells_successes
+        observe, logs_successes = self._metrics.duration.observe, self._logs_successes
         for ((settlement, node, started_at, _), name, _), answer in zip(settled, saved, strict=True):
             if answer is _SUPERSEDED:
                 self._metrics.superseded.inc()
@@ -86,7 +86,7 @@ class EngineEvents:
                 continue
             if settlement.run.lane.startswith(LANE_PREFIX):  # a notification; it has metrics of its own
                 if settlement.state is not _SUCCEEDED:
-                    self._tell(settlement, name)
+                    self._log_settlement(settlement, name)
                 continue
             if node is not None:
                 outcomes[type(settlement.outcome)] += 1
@@ -94,8 +94,8 @@ class EngineEvents:
                     observe((settlement.at - started_at).total_seconds())
             state = settlement.state
             ended[state] += 1
-            if state is not _SUCCEEDED or tells_successes:
-                self._tell(settlement, name)
+            if state is not _SUCCEEDED or logs_successes:
+                self._log_settlement(settlement, name)
         for outcome, count in outcomes.items():
             self._metrics.settled.labels(OUTCOMES[outcome]).inc(count)
         self._count_ended(ended)
@@ -112,7 +112,7 @@ class EngineEvents:
             self._metrics.lost.inc()
             self._metrics.settled.labels("lost").inc()
             log.warning("lease_lost", extra=_facts(run, name) | {"state": settlement.state.value})
-            self._tell(settlement, name)
+            self._log_settlement(settlement, name)
         self._count_ended(Counter(settlement.state for settlement in settlements))
 
     def expired(self, count: int) -> None:
@@ -121,7 +121,7 @@ class EngineEvents:
             log.error("runs_expired", extra={"count": count, "hint": "no node served them within max_age"})
 
     @property
-    def _tells_successes(self) -> bool:
+    def _logs_successes(self) -> bool:
         """True if successes need a log event or a metric each; otherwise they are only counted, which is faster."""
         return self._metrics.by_job is not None or log.isEnabledFor(logging.DEBUG)
 
@@ -131,7 +131,7 @@ class EngineEvents:
             if state in ENDS:
                 self._metrics.ended.labels(state.value).inc(count)
 
-    def _tell(self, settlement: Settlement, name: str = "") -> None:
+    def _log_settlement(self, settlement: Settlement, name: str = "") -> None:
         if self._metrics.by_job is not None and settlement.state in ENDS:
             self._metrics.by_job.labels(name, settlement.state.value).inc()
         facts = _facts(settlement.run, name) | {"state": settlement.state.value}

@@ -147,12 +147,12 @@ class _Thread:
     def _work(self) -> None:
         try:
             if not self._ended.wait(SETTLES) and not is_isolated_call():
-                self._work_and_tell()
+                self._work_and_report()
         finally:
             self._ended.set()
             self._started.set()
 
-    def _work_and_tell(self) -> None:
+    def _work_and_report(self) -> None:
         from hourbell.logs import readable_messages
 
         with readable_messages():

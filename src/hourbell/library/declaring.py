@@ -19,10 +19,10 @@ from hourbell.core.values.strict_json import json_problem
 from hourbell.targets.task import Task
 
 Duration = timedelta | float | str
-CatchUpWord = Literal["latest", "earliest", "all", "none"]
-OverlapWord = Literal["allow", "queue_all", "queue_one", "skip", "cancel_running"]
-DeliveryWord = Literal["at_least_once", "at_most_once"]
-PriorityWord = Literal["low", "normal", "high"]
+CatchUpLiteral = Literal["latest", "earliest", "all", "none"]
+OverlapLiteral = Literal["allow", "queue_all", "queue_one", "skip", "cancel_running"]
+DeliveryLiteral = Literal["at_least_once", "at_most_once"]
+PriorityLiteral = Literal["low", "normal", "high"]
 Retry = Literal["default", "fixed", "exponential", "none"] | Mapping[str, object]
 
 _MAX_PAYLOAD_BYTES = 1_048_576  # of JSON, the limit of the API
@@ -53,12 +53,12 @@ class JobOptions(TypedDict, total=False):
     subject: str
     alert_policy: str
     enabled: bool
-    catch_up: CatchUpWord | None
+    catch_up: CatchUpLiteral | None
     catch_up_window: Duration | None
-    overlap: OverlapWord
+    overlap: OverlapLiteral
     retry: Retry
-    delivery: DeliveryWord
-    priority: PriorityWord
+    delivery: DeliveryLiteral
+    priority: PriorityLiteral
     timeout: Duration
     max_age: Duration
     late_after: Duration

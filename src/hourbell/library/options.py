@@ -35,8 +35,8 @@ def check_options(given: Iterable[str]) -> None:
         if name not in JobOptions.__annotations__:
             hints.setdefault(_hint(name), []).append(name)
     if hints:
-        told = (f"no option {' or '.join(names)}; {hint}" for hint, names in hints.items())
-        raise ValueError(f"there is {', and '.join(told)}")
+        hints_by_name = (f"no option {' or '.join(names)}; {hint}" for hint, names in hints.items())
+        raise ValueError(f"there is {', and '.join(hints_by_name)}")
 
 
 def _hint(name: str) -> str:

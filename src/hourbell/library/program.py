@@ -28,7 +28,7 @@ def run(scheduler: "Scheduler", *, database_url: str | None = None) -> NoReturn:
     try:
         settings = load_settings(arguments={"database_url": database_url})
     except SettingsError as error:
-        tell(str(error))
+        report(str(error))
         sys.exit(error.exit_code)
     configure_logs(settings.log_format, settings.log_level)
     end(serve(settings, scheduler))
@@ -49,7 +49,7 @@ def serve(settings: Settings, scheduler: "Scheduler", on_ready: OnReady | None =
             runner.run(main())
     except (FunctionsOutOfReach, FunctionLoginRefused) as error:
         what, why, advice = trouble.with_functions(settings, error)
-        tell(f"{what}: {why}; {advice}")
+        report(f"{what}: {why}; {advice}")
         return USAGE if isinstance(error, FunctionLoginRefused) else FAILED
     except StoreUnavailable as error:
         what, why, advice = trouble.with_database(settings, error)
@@ -57,7 +57,7 @@ def serve(settings: Settings, scheduler: "Scheduler", on_ready: OnReady | None =
     except MigrationError as error:
         return failed(f"the database {settings.database} cannot be used: {error}")
     except (SettingsError, WrongKeys) as error:
-        tell(str(error))
+        report(str(error))
         return USAGE
     except CannotListen as error:
         what, why, advice = trouble.with_address(settings, error)
@@ -76,11 +76,11 @@ def end(status: int) -> NoReturn:
 
 
 def failed(message: str) -> int:
-    tell(message)
+    report(message)
     return FAILED
 
 
-def tell(message: str) -> None:
+def report(message: str) -> None:
     print(f"error: {message}", file=sys.stderr)
 
 

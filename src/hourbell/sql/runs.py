@@ -45,5 +45,5 @@ def _words_after_id(name: bytes) -> Iterator[int]:
     length = _JOB_ID + len(name)
     zeros = -(length + 1 + _LENGTH) % _BLOCK
     padded = name + b"\x80" + bytes(zeros) + (8 * length).to_bytes(_LENGTH, "big")
-    for place in range(0, len(padded), 4):
-        yield int.from_bytes(padded[place : place + 4], "big")
+    for offset in range(0, len(padded), 4):
+        yield int.from_bytes(padded[offset : offset + 4], "big")

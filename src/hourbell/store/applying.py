@@ -23,7 +23,7 @@ class Comparison:
     bundle: Bundle
     entries: Sequence[ImportResult | Wanted]
     found: Mapping[str, Row]
-    gone: Sequence[Row]
+    undefined: Sequence[Row]
     state: str
 
 
@@ -61,9 +61,11 @@ class Decision:
             AuditEntry(_edit_action(each), each.job.id, each.job.definition, each.change.definition)
             for each in self.changed
         ]
-        gone = [AuditEntry("job.delete", job.id, job.definition, None) for job in self.applied.gone if self.deleted]
+        undefined = [
+            AuditEntry("job.delete", job.id, job.definition, None) for job in self.applied.undefined if self.deleted
+        ]
         put = [AuditEntry("secret.put", each.sealed.job_id, None, {"field": each.sealed.field}) for each in secrets]
-        return [*created, *changed, *gone, *put]
+        return [*created, *changed, *undefined, *put]
 
 
 def of_other_programs(bundle: Bundle, rows: Iterable[Row]) -> list[UUID]:
@@ -83,10 +85,10 @@ def compare(
 ) -> Comparison:
     """Compare a bundle with `rows`: the jobs with its names and, if it prunes, all jobs of its owner."""
     names = set(bundle.names)
-    gone = [row for row in rows if row["name"] not in names]
-    refuse_to_prune(gone, may_change)
+    undefined = [row for row in rows if row["name"] not in names]
+    refuse_to_prune(undefined, may_change)
     entries = compared(bundle.entries, rows, allowed, may_change, take_over=bundle.take_over, abandoned=abandoned)
-    return Comparison(bundle, entries, {row["name"]: row for row in rows}, gone, state)
+    return Comparison(bundle, entries, {row["name"]: row for row in rows}, undefined, state)
 
 
 def decide(
@@ -102,15 +104,17 @@ def decide(
     steps = [_by_owner(step, bundle.owner) for step in found]
     new = sorted((step for step in steps if isinstance(step, NewJob)), key=lambda job: job.change.definition.name)
     changed = [step for step in steps if isinstance(step, ChangedJob)]
-    gone = tuple(job_of(row) for row in comparison.gone)
+    undefined = tuple(job_of(row) for row in comparison.undefined)
     made = frozenset(job.job_id for job in new)
     applied = Applied(
         tuple(_applied(step, made, comparison.found) for step in steps),
-        gone,
+        undefined,
         comparison.state,
     )
     return (
-        Decision((), (), (), applied) if applied.refused else Decision(new, changed, [job.id for job in gone], applied)
+        Decision((), (), (), applied)
+        if applied.refused
+        else Decision(new, changed, [job.id for job in undefined], applied)
     )
 
 

@@ -114,7 +114,7 @@ class Applied:
     """The result of applying a bundle. `state` identifies all rows that were read: it changes if any of them does."""
 
     jobs: tuple[AppliedJob, ...]  # in the order of the bundle
-    gone: tuple[Job, ...]
+    undefined: tuple[Job, ...]
     state: str
 
     @property

@@ -193,7 +193,7 @@ class NewJob:
 
     def values(self) -> tuple[Any, ...]:
         """Return the columns of a new job, in the order of `insert_jobs`."""
-        return (self.job_id, *_place_in_time(self.change), *column_values(self.change.definition))
+        return (self.job_id, *_time_order(self.change), *column_values(self.change.definition))
 
     def version_values(self) -> tuple[UUID, int, str]:
         return self.job_id, 1, definition_text(self.change.definition)
@@ -221,7 +221,7 @@ class ChangedJob:
     def values(self, now: datetime) -> tuple[Any, ...]:
         """Return the columns that a change writes, in the order of `update_job`."""
         pause = (self.note, self.paused_by, self.change.paused_until)
-        row = (self.job.id, *_place_in_time(self.change), now, self.job.version + 1, *pause)
+        row = (self.job.id, *_time_order(self.change), now, self.job.version + 1, *pause)
         return (*row, *column_values(self.change.definition))
 
     def version_values(self) -> tuple[UUID, int, str]:
@@ -279,7 +279,7 @@ def refuse_origin(
     return lost
 
 
-def _place_in_time(change: Change) -> tuple[datetime | None, ...]:
+def _time_order(change: Change) -> tuple[datetime | None, ...]:
     return change.cursor_at, change.next_at, change.plan_at
 
 

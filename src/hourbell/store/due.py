@@ -88,8 +88,8 @@ class Due:
                     unsaved[job_id] = whole[job_id]["updated_at"]
                 jobs.append(job_with(whole[job_id], definition_of(whole[job_id]), standing))
             except UNREADABLE as error:
-                told = error_in(whole[job_id]) if job_id in whole else ""
-                broken.append(Broken(job_id, name, told or _text_of(error)))
+                message = error_in(whole[job_id]) if job_id in whole else ""
+                broken.append(Broken(job_id, name, message or _text_of(error)))
         return cls(tuple(jobs), tuple(broken), unsaved, bool(changes))
 
     def __len__(self) -> int:

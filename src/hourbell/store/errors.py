@@ -17,8 +17,8 @@ class StoreReadOnly(StoreUnavailable):
 class StoreUnwritable(StoreUnavailable):
     """The database accepts no writes; `reason` explains why: the disk is full, or this user has no permission."""
 
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(f"{place}: {reason}")
+    def __init__(self, location: str, reason: str) -> None:
+        super().__init__(f"{location}: {reason}")
         self.reason = reason
 
 

@@ -241,9 +241,9 @@ def run_times_pages(
     ]
 
 
-def _instant(place: ListPosition) -> datetime:
-    assert isinstance(place.key, datetime)
-    return place.key
+def _instant(position: ListPosition) -> datetime:
+    assert isinstance(position.key, datetime)
+    return position.key
 
 
 def _selections_of_job(states: Collection[RunState] | None) -> list[tuple[tuple[str, ...], dict[str, Any]]]:

@@ -1,14 +1,15 @@
-"""What the store knows for the time line and for attention."""
+"""Rows of the store for the time line and for attention."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from hourbell.core.run.states import Kind, RunState, SkipReason
 from hourbell.core.run.timeline import RunCount
 
-MAX_CHOSEN = 1_000  # up to so many jobs are looked up one by one; more are found by walking through all names
+MAX_CHOSEN_JOBS = 1_000  # up to so many jobs are looked up one by one; more are found by walking through all names
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class ReadyHead:
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What the time line shows of a job besides its definition."""
+    """Facts of a job for the time line, besides its definition."""
 
     last_state: str | None = None  # of the last run to end
     last_error: str | None = None
@@ -53,8 +54,7 @@ class JobFacts:
     durations: Sequence[timedelta] = ()  # of the newest runs that succeeded
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineRun:
+class TimelineRun(NamedTuple):  # a page has thousands, and a dataclass takes several times as long
     id: UUID
     kind: Kind
     state: RunState

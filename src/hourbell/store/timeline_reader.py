@@ -7,6 +7,7 @@ than MAX_CHOSEN, which are then dense. Which jobs are late is looked for among t
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from hourbell.store.lists import JobQuery, JobSort, JobView, ListPosition
 from hourbell.store.rows import Row
 from hourbell.store.time_lists import TimeLists
 from hourbell.store.timeline import (
-    MAX_CHOSEN,
+    MAX_CHOSEN_JOBS,
     AttentionCounts,
     AttentionSets,
     BucketedRuns,
@@ -45,6 +46,9 @@ _STEPS_TO_CHOOSE, _STEPS_TO_COUNT = 5_000, 10_000  # to find losing jobs: one fo
 _COUNTED_RUNS = 200_000  # of a page of jobs, in buckets
 _LEAST_PER_BUCKET = 10
 
+_KINDS = {each.value: each for each in Kind}
+_STATES = {each.value: each for each in RunState}
+
 
 class TimelineReader(TimeLists):
     """Reads for the time line and for attention."""
@@ -56,17 +60,19 @@ class TimelineReader(TimeLists):
         asked = set(reasons)
         wanted: dict[str, list[Wanted]] = {}
         if Attention.FAILING in asked:
-            wanted["failing"] = [self._jobs_of_result("failed", MAX_CHOSEN + 1)]
+            wanted["failing"] = [self._jobs_of_result("failed", MAX_CHOSEN_JOBS + 1)]
         if Attention.LOSING in asked:
-            wanted["losing"] = [self._losing_jobs(now, MAX_CHOSEN + 1, _STEPS_TO_CHOOSE)]
+            wanted["losing"] = [self._losing_jobs(now, MAX_CHOSEN_JOBS + 1, _STEPS_TO_CHOOSE)]
         if Attention.LATE in asked:
             wanted["late"] = [self._late_jobs(now, COUNTED_JOBS)]
         if Attention.DUE in asked:
-            wanted["due"] = [self._due_jobs(now, MAX_CHOSEN + 1)]
+            wanted["due"] = [self._due_jobs(now, MAX_CHOSEN_JOBS + 1)]
         if last_result is not None:
-            wanted["of_result"] = [self._jobs_of_result(last_result, MAX_CHOSEN + 1)]
+            wanted["of_result"] = [self._jobs_of_result(last_result, MAX_CHOSEN_JOBS + 1)]
         found = await self._found(wanted)
-        sets: dict[str, Any] = {name: _ids_within(rows, MAX_CHOSEN) for name, rows in found.items() if name != "late"}
+        sets: dict[str, Any] = {
+            name: _ids_within(rows, MAX_CHOSEN_JOBS) for name, rows in found.items() if name != "late"
+        }
         if _is_cut(found.get("losing", ()), _STEPS_TO_CHOOSE):
             sets["losing"] = None
         late = {row["job_id"]: row["due_at"] for row in found.get("late", ())}
@@ -120,7 +126,7 @@ class TimelineReader(TimeLists):
         return [job_view(row) for row in rows]
 
     async def job_facts(self, jobs: Sequence[Job], now: datetime) -> dict[UUID, JobFacts]:
-        """What the time line shows of jobs."""
+        """Return the facts of jobs for the time line."""
         job_ids = [job.id for job in jobs]
         enabled = [job.definition.enabled for job in jobs]
         lost_since = now - LOSING_WITHIN
@@ -165,10 +171,10 @@ class TimelineReader(TimeLists):
         found, skipped = await self._read([(self._sql[name], values) for name in names])
         limits = await self._late_limits({(row["job_id"], row["job_version"]) for row in found})
         runs: dict[UUID, list[TimelineRun]] = defaultdict(list)
-        for row in sorted(found, key=_scheduled_at):
+        for row in sorted(found, key=itemgetter("scheduled_at")):
             runs[row["job_id"]].append(_timeline_run(row, limits.get((row["job_id"], row["job_version"]))))
         skips: dict[UUID, list[TimelineSkip]] = defaultdict(list)
-        for row in sorted(skipped, key=_last_at):
+        for row in sorted(skipped, key=itemgetter("last_at")):
             skip = TimelineSkip(row["first_at"], row["last_at"], row["count"], SkipReason(row["reason"]))
             skips[row["job_id"]].append(skip)
         return TimelineRows(runs, skips)
@@ -282,8 +288,8 @@ def _choice(query: JobQuery, sets: AttentionSets, groups: Sequence[Attention | N
 def _timeline_run(row: Row, late_after: timedelta | None) -> TimelineRun:
     return TimelineRun(
         row["id"],
-        Kind(row["kind"]),
-        RunState(row["state"]),
+        _KINDS[row["kind"]],
+        _STATES[row["state"]],
         row["reason"],
         row["scheduled_at"],
         row["ready_at"],
@@ -293,13 +299,3 @@ def _timeline_run(row: Row, late_after: timedelta | None) -> TimelineRun:
         late_after,
         row["error"],
     )
-
-
-def _scheduled_at(row: Row) -> datetime:
-    at: datetime = row["scheduled_at"]
-    return at
-
-
-def _last_at(row: Row) -> datetime:
-    at: datetime = row["last_at"]
-    return at

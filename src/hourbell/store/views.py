@@ -36,7 +36,7 @@ from hourbell.store.lists import (
 )
 from hourbell.store.rows import UNREADABLE, Row, shown_definition_of, shown_job_of
 
-_KEPT_LENGTH = 4_096
+_MAX_CACHED_CHARACTERS = 4_096
 _UNREADABLE = (*UNREADABLE, TypeError, KeyError)
 _HAS = {name: f"has_{name}" for name in ("payload", "result", "before", "after")}
 _READ_OF_AUDIT = ("before", "after", "omitted")
@@ -197,7 +197,7 @@ def _definition(text: str | None) -> Definition | None:
     """Return the definition of a version. Short ones are cached, because the runs of a page share few versions."""
     if text is None:
         return None
-    return _read_definition(text) if len(text) <= _KEPT_LENGTH else _read_definition.__wrapped__(text)
+    return _read_definition(text) if len(text) <= _MAX_CACHED_CHARACTERS else _read_definition.__wrapped__(text)
 
 
 @lru_cache(512)

@@ -91,7 +91,7 @@ class NodeAttemptContext:
         """Request that the attempt ends, for any reason."""
         self._is_stopped = True
 
-    def tell_overrun(self) -> None:
+    def log_overrun(self) -> None:
         """Log that the function still runs after its timeout."""
         is_async = self._transactions is not None
         hint = "let asyncio.CancelledError pass" if is_async else "isolate=True ends it"

@@ -39,7 +39,7 @@ class Isolated:
         self, function: Callable[..., Any], run: Run, arguments: Mapping[str, object], last_success: LastSuccess
     ) -> None:
         self._run = run
-        self._place = (function.__module__, function.__qualname__)
+        self._function_path = (function.__module__, function.__qualname__)
         request: dict[str, object] = {"run": _facts(run), "arguments": dict(arguments)}
         if not isinstance(last_success, EllipsisType):
             request["last_success"] = None if last_success is None else last_success.isoformat()
@@ -58,7 +58,7 @@ class Isolated:
         """Start the process, wait for its end and return the outcome."""
         receiving, sending = _SPAWN.Pipe(duplex=False)
         name = f"{ISOLATED}{self._run.job}"
-        process = _SPAWN.Process(target=main, args=(sending, *self._place, self._request), name=name)
+        process = _SPAWN.Process(target=main, args=(sending, *self._function_path, self._request), name=name)
         try:
             with _STARTING, _without_interrupts():
                 process.start()
@@ -112,14 +112,14 @@ class _Inbox:
     """A non-blocking reader of a process's messages."""
 
     def __init__(self, receiving: Connection) -> None:
-        self._place = receiving.fileno()
+        self._descriptor = receiving.fileno()
         self._bytes = bytearray()
-        os.set_blocking(self._place, False)
+        os.set_blocking(self._descriptor, False)
 
     def read(self) -> bool:
         """Read available bytes; return False if there are none or the pipe is closed."""
         try:
-            data = os.read(self._place, _READ_BYTES)
+            data = os.read(self._descriptor, _READ_BYTES)
         except BlockingIOError:
             return False
         self._bytes += data

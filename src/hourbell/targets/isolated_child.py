@@ -24,7 +24,7 @@ from hourbell.core.run.notes import MAX_TEXT_CHARACTERS, fraction_of
 from hourbell.core.run.states import Kind
 from hourbell.targets.base import Transaction
 from hourbell.targets.task_error import error_text
-from hourbell.targets.task_run import LastSuccess, Run, kept
+from hourbell.targets.task_run import LastSuccess, Run, stored_result
 
 _TO_END = 5.0  # seconds from SIGTERM to SIGKILL
 
@@ -38,15 +38,15 @@ class _ChildAttemptContext:
         self._sending = sending
         self._lock = Lock()
 
-    def tell(self, **message: object) -> None:
+    def send(self, **message: object) -> None:
         with self._lock:
             self._sending.send_bytes(json.dumps(message).encode())
 
     def log(self, text: object) -> None:
-        self.tell(log=str(text)[:MAX_TEXT_CHARACTERS])
+        self.send(log=str(text)[:MAX_TEXT_CHARACTERS])
 
     def progress(self, fraction: float | None, message: object) -> None:
-        self.tell(progress=[None if fraction is None else fraction_of(fraction), str(message)[:MAX_TEXT_CHARACTERS]])
+        self.send(progress=[None if fraction is None else fraction_of(fraction), str(message)[:MAX_TEXT_CHARACTERS]])
 
     def open_transaction(self) -> AbstractAsyncContextManager[Transaction]:
         raise RuntimeError("run.transaction() is for async functions; make the function async, without isolate=True")
@@ -56,7 +56,7 @@ def main(sending: Connection, module: str, name: str, request: str) -> None:
     with suppress(PermissionError):
         os.setpgid(0, 0)
     context = _ChildAttemptContext(sending)
-    _end_when_told(context)
+    _end_on_request(context)
     Thread(target=_end_with_parent, name="hourbell-parent", daemon=True).start()
     wanted = json.loads(request)
     if "last_success" in wanted:
@@ -65,11 +65,11 @@ def main(sending: Connection, module: str, name: str, request: str) -> None:
         result = _found(module, name)(_run(wanted["run"], context), **wanted["arguments"])
         if inspect.isawaitable(result):
             raise TypeError("the function returned a coroutine, which is not awaited here; leave out isolate=True")
-        context.tell(result=kept(result))
+        context.send(result=stored_result(result))
     except BaseException as error:
         if context.is_cancelled:
             raise
-        context.tell(error=error_text(error))
+        context.send(error=error_text(error))
 
 
 def _found(module: str, name: str) -> Any:
@@ -91,7 +91,7 @@ def _run(facts: dict[str, Any], context: _ChildAttemptContext) -> Run:
     return Run(**{**facts, **read}, _context=context)
 
 
-def _end_when_told(context: _ChildAttemptContext) -> None:
+def _end_on_request(context: _ChildAttemptContext) -> None:
     """Raise `SystemExit` on SIGTERM, so that the function can clean up; ignore Ctrl-C, which the node handles."""
 
     def leave(*_: int | FrameType | None) -> NoReturn:

@@ -18,7 +18,7 @@ from hourbell.targets.base import Call
 from hourbell.targets.pool import Pool
 from hourbell.targets.task_code import names
 from hourbell.targets.task_error import error_text
-from hourbell.targets.task_run import LastSuccess, Run, kept
+from hourbell.targets.task_run import LastSuccess, Run, stored_result
 from hourbell.targets.time_limits import TimeLimit, TimeLimits
 
 log = logging.getLogger("hourbell.targets")
@@ -69,7 +69,7 @@ class TaskTarget:
         self.pools: tuple[Pool, ...] = (self._threads,)
         self._transactions = TransactionLimit(transactions)
         self._limits = TimeLimits()
-        self._told_late: set[str] = set()  # names of tasks whose late result was logged
+        self._late_logged: set[str] = set()  # names of tasks whose late result was logged
 
     @property
     def open_transactions(self) -> int:
@@ -124,7 +124,7 @@ class TaskTarget:
         limit = TimeLimit(self._limits, seconds)
         context = NodeAttemptContext(call, limit, self._transactions if task.is_async else None, last_success)
         if task.is_async:
-            limit.on_overrun = context.tell_overrun
+            limit.on_overrun = context.log_overrun
         elif not task.isolate:
             limit.on_overrun = partial(self._keep_thread, task, call, context)
         try:
@@ -141,18 +141,18 @@ class TaskTarget:
         if isinstance(outcome, Failed):  # too late: the transaction has committed the settlement
             log.warning("task_failed_after_commit", extra={"run": str(call.run.id), "error": outcome.error})
         elif isinstance(outcome, Succeeded) and outcome.result is not None and context.committed == Succeeded(None):
-            self._tell_late_result(task.name)
+            self._log_late_result(task.name)
         return context.committed
 
     def _keep_thread(self, task: Task, call: Call, context: NodeAttemptContext) -> None:
         """Log that a function still runs after its timeout, and mark its thread as overdue."""
-        context.tell_overrun()
+        context.log_overrun()
         self._threads.mark_overdue(call, task.name)
 
-    def _tell_late_result(self, name: str) -> None:
+    def _log_late_result(self, name: str) -> None:
         """Log a result that came after the commit; once per task, because every call of the function does the same."""
-        if name not in self._told_late:
-            self._told_late.add(name)
+        if name not in self._late_logged:
+            self._late_logged.add(name)
             hint = "set run.result within run.transaction()"
             log.warning("task_result_after_commit", extra={"job": name, "hint": hint})
 
@@ -175,7 +175,7 @@ class TaskTarget:
                     result = await result
             if limit.is_over:  # the function ignored its cancellation
                 return _no_end(call)
-            return _SUCCEEDED if result is None else Succeeded(kept(result))
+            return _SUCCEEDED if result is None else Succeeded(stored_result(result))
         except TimeoutError as error:
             if limit.is_over:
                 return _no_end(call) if context.has_begun else Unstarted()

@@ -24,19 +24,19 @@ def error_text(error: BaseException) -> str:
     """Return the end of the traceback; only the message for an error that Hourbell raised on purpose."""
     if type(error).__module__.startswith(_OUR_ERRORS):
         return sanitize_text(str(error) or type(error).__name__)[:MAX_ERROR_CHARACTERS]
-    told = traceback.TracebackException.from_exception(error, limit=-_MAX_READ_FRAMES)
-    _leave_out_ours(told)
-    said = "".join(told.format_exception_only()).rstrip("\n")
-    is_alone = told.__cause__ is None and told.__context__ is None and not told.exceptions
-    text = said if is_alone and not told.stack else "".join(told.format()).rstrip("\n")
+    trace = traceback.TracebackException.from_exception(error, limit=-_MAX_READ_FRAMES)
+    _leave_out_ours(trace)
+    said = "".join(trace.format_exception_only()).rstrip("\n")
+    is_alone = trace.__cause__ is None and trace.__context__ is None and not trace.exceptions
+    text = said if is_alone and not trace.stack else "".join(trace.format()).rstrip("\n")
     if len(said) > _MAX_MESSAGE_CHARACTERS and text.endswith(said):
         text = f"{text.removesuffix(said)}{said[:_MAX_MESSAGE_CHARACTERS]} … ({len(said):,} characters)"
     return sanitize_text(text[-MAX_ERROR_CHARACTERS:])
 
 
-def _leave_out_ours(told: traceback.TracebackException) -> None:
-    theirs = [frame for frame in told.stack if not frame.filename.startswith((_OURS, *_BETWEEN))]
-    told.stack[:] = theirs[-_MAX_FRAMES:]
-    for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
+def _leave_out_ours(trace: traceback.TracebackException) -> None:
+    theirs = [frame for frame in trace.stack if not frame.filename.startswith((_OURS, *_BETWEEN))]
+    trace.stack[:] = theirs[-_MAX_FRAMES:]
+    for other in (trace.__cause__, trace.__context__, *(trace.exceptions or ())):
         if other is not None:
             _leave_out_ours(other)

@@ -25,7 +25,7 @@ class NoteWriter:
         self._book = Notebook()
         self._is_new = False
         self._is_closed = False
-        self._is_told = False
+        self._is_logged = False
         self._closing = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
 
@@ -52,7 +52,7 @@ class NoteWriter:
                 if self._is_new:
                     await self._write()
         except TimeoutError:
-            self._tell("the database did not answer")
+            self._log_error("the database did not answer")
 
     def _have_written(self) -> None:
         if self._is_new or self._is_closed:
@@ -81,9 +81,9 @@ class NoteWriter:
             await self._call.note(notes)
         except Exception as error:  # the next write, if there is one, includes all notes again
             self._is_new = True
-            self._tell(str(error) or type(error).__name__)
+            self._log_error(str(error) or type(error).__name__)
 
-    def _tell(self, error: str) -> None:
-        if not self._is_told:
-            self._is_told = True
+    def _log_error(self, error: str) -> None:
+        if not self._is_logged:
+            self._is_logged = True
             log.warning("notes_not_written", extra={"run": str(self._call.run.id), "error": error})

@@ -132,11 +132,11 @@ class Run:
         """
         async with self._context.open_transaction() as transaction:
             yield transaction.connection
-            if not await transaction.settle(Succeeded(kept(self.result))):
+            if not await transaction.settle(Succeeded(stored_result(self.result))):
                 raise Superseded("another node has taken over this run")
 
 
-def kept(result: object) -> object:
+def stored_result(result: object) -> object:
     """Return the result to store for a run: JSON, else its text; too large a result is truncated, with a note."""
     if result is None:
         return None

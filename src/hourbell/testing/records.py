@@ -49,9 +49,9 @@ class RunRecord:
     def __repr__(self) -> str:
         """Return a short text, so that a failed assertion about a list is readable."""
         attempts = "1 attempt" if len(self.attempts) == 1 else f"{len(self.attempts)} attempts"
-        words = [f"{self.job} {self.local} {self.state}", attempts, f"late {self.lateness}"]
-        words += [self.error.strip().splitlines()[-1]] if self.error else []
-        return f"<run {', '.join(words)}>"
+        parts = [f"{self.job} {self.local} {self.state}", attempts, f"late {self.lateness}"]
+        parts += [self.error.strip().splitlines()[-1]] if self.error else []
+        return f"<run {', '.join(parts)}>"
 
 
 @dataclass(frozen=True, slots=True)

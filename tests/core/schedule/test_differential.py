@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hourbell.core.schedule import Schedule, ScheduleError
-from tests.core.schedule.strategies import TELLING_ZONES, examples, instants, telling_transitions
+from tests.core.schedule.strategies import SAMPLE_ZONES, examples, instants, sample_transitions
 from tests.core.schedule.wall_clock import wall_zone
 
 REFUSED = "refused"
@@ -123,8 +123,8 @@ def _has_dead_date(expression: str) -> bool:
 @st.composite
 def _quiet_instants(draw: st.DrawFn) -> tuple[str, datetime, datetime]:
     """A zone, an instant days after one transition, and the end of what lies days before the next."""
-    zone = draw(st.sampled_from(TELLING_ZONES))
-    changes = [change.at for change in telling_transitions(zone) if change.at.year >= 2000]
+    zone = draw(st.sampled_from(SAMPLE_ZONES))
+    changes = [change.at for change in sample_transitions(zone) if change.at.year >= 2000]
     pairs = [pair for pair in pairwise(changes) if pair[1] - pair[0] > timedelta(days=40)]
     assume(pairs)
     begins, ends = draw(st.sampled_from(pairs))

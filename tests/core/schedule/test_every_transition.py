@@ -10,7 +10,7 @@ import pytest
 
 from hourbell.core.schedule import Schedule, zone_names
 from hourbell.core.schedule.zones import load_zone
-from tests.core.schedule.strategies import DST_MODES, TELLING_ZONES
+from tests.core.schedule.strategies import DST_MODES, SAMPLE_ZONES
 from tests.core.schedule.wall_clock import (
     MINUTE,
     SECOND,
@@ -64,13 +64,13 @@ def every_event() -> list[Event]:
 def sampled_events() -> list[Event]:
     """The transitions of the telling zones, and of every twentieth other, thinned out evenly."""
     groups = zones_by_content()
-    chosen = [names for at, names in enumerate(groups) if at % 20 == 0 or set(names) & set(TELLING_ZONES)]
+    chosen = [names for at, names in enumerate(groups) if at % 20 == 0 or set(names) & set(SAMPLE_ZONES)]
     events = group_events(chosen, 2000, 2041)
     apia = [event for event in events if event.transition.after - event.transition.before == timedelta(days=1)]
     return apia + events[:: len(events) // SAMPLE]
 
 
-def telling_expressions(transition: Transition) -> Iterator[str]:
+def sample_expressions(transition: Transition) -> Iterator[str]:
     """Fixed and periodic schedules placed on what the clock skips or repeats."""
     low, high = transition.low, transition.high
     middle = low + (high - low) / 2
@@ -144,7 +144,7 @@ def check(event: Event, expressions: list[str], step: timedelta, reach: timedelt
 
 
 def check_by_minute(event: Event) -> list[object]:
-    expressions = list(telling_expressions(event.transition))
+    expressions = list(sample_expressions(event.transition))
     return check(event, expressions, MINUTE, timedelta(hours=27), timedelta(hours=6))
 
 

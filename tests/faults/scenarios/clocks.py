@@ -94,8 +94,8 @@ async def _observed(setting: Setting, name: str, errors: tuple[int, ...], second
 
 def _minutes_wrong(member: Member, folder: Path) -> int:
     """By its own log, whose last line was written when the file was."""
-    told = datetime.fromisoformat(member.server.events[-1]["time"])
-    return round((told.timestamp() - (folder / f"{member.name}.log").stat().st_mtime) / 60)
+    reported = datetime.fromisoformat(member.server.events[-1]["time"])
+    return round((reported.timestamp() - (folder / f"{member.name}.log").stat().st_mtime) / 60)
 
 
 def _lateness(books: Books) -> list[float]:

@@ -133,18 +133,18 @@ def _check_books(verdict: Verdict, books: Books, histories: Mapping[UUID, Histor
 def _misplaced(job: Row, history: History, runs: Sequence[Row], skips: Sequence[Row]) -> list[str]:
     """Instants with more or fewer places than the versions say that may hold at them."""
     faults = []
-    places = Counter(run["scheduled_at"] for run in runs)
+    counts = Counter(run["scheduled_at"] for run in runs)
     for skip in skips:
         instants = list(_seconds(skip["first_at"] - SECOND, skip["last_at"]))
-        places.update(instants)
+        counts.update(instants)
         if len(instants) != skip["count"] or job["name"].startswith(RATED.prefix):
             faults.append(f"{job['name']}: a skip nobody asked for: {skip}")
     for instant in _seconds(job["created_at"], job["cursor_at"]):
-        lowest, highest = history.places_of(instant)
-        number = places.pop(instant, 0)
+        lowest, highest = history.expected_counts(instant)
+        number = counts.pop(instant, 0)
         if not lowest <= number <= highest:
             faults.append(f"{job['name']}: {instant} has {number} places, not {lowest} to {highest}")
-    return faults + [f"{job['name']}: {instant} has a place and never fell due" for instant in places]
+    return faults + [f"{job['name']}: {instant} has a place and never fell due" for instant in counts]
 
 
 def _check_versions(verdict: Verdict, books: Books, histories: Mapping[UUID, History]) -> None:

@@ -15,7 +15,7 @@ from tests.faults.receiver import Line, Load
 from tests.faults.verdict import Setting, Verdict
 
 NODES = 5
-RESTARTS, TOLD_TWICE = 50, 5
+RESTARTS, SIGNALLED_TWICE = 50, 5
 AT_A_TIME = 3
 LOAD = Load(jobs=60, seconds=0.8, options={"jitter": "1s"})
 DRAIN = 10  # seconds, much longer than a delivery
@@ -25,7 +25,7 @@ AT_ONCE = 1.0  # seconds to end after the second
 
 async def run(setting: Setting) -> Verdict:
     verdict = Verdict("rolling", setting.backend)
-    restarts, told_twice = setting.sized(RESTARTS, least=3), setting.sized(TOLD_TWICE)
+    restarts, signalled_twice = setting.sized(RESTARTS, least=3), setting.sized(SIGNALLED_TWICE)
     async with database_for(setting.backend) as database:
         with Fleet(setting.folder, url_of(database), LOAD, HOURBELL_DRAIN_TIMEOUT=f"{DRAIN}s") as fleet:
             await fleet.start_all(NODES)
@@ -33,7 +33,7 @@ async def run(setting: Setting) -> Verdict:
             while len(codes) < restarts:
                 codes += await _replace_oldest(fleet)
             orderly = {member.name for member in fleet.members if not member.is_running}
-            ends = [await _tell_twice(fleet) for _ in range(told_twice)]
+            ends = [await _signal_twice(fleet) for _ in range(signalled_twice)]
             await come_to_rest(database, 3 * LEASE + REAP + 10)
             exits = await fleet.stop_all()
         books = await Books.read(database, fleet)
@@ -57,7 +57,7 @@ async def _replace_oldest(fleet: Fleet) -> list[int | None]:
     return [await member.exit_code(DRAIN) for member in oldest]
 
 
-async def _tell_twice(fleet: Fleet) -> tuple[int | None, float]:
+async def _signal_twice(fleet: Fleet) -> tuple[int | None, float]:
     """Stop the oldest and tell it again while it drains; its exit code, and how long it took after that."""
     for _ in range(10):
         oldest, received = fleet.running[0], fleet.size

@@ -183,8 +183,8 @@ def _wrong_ends(runs: Sequence[Row], received: Mapping[UUID, Sequence[Request]])
 
 def _check_signatures(verdict: Verdict, signatures: Signatures) -> None:
     none_of(verdict, "requests that do not verify as they must", signatures.faults)
-    for which, told in (((0,), "the old secret"), ((0, 1), "both"), ((1,), "the new one")):
-        verdict.at_least(f"requests that verify with {told}", 1, signatures.verified[which])
+    for which, reported in (((0,), "the old secret"), ((0, 1), "both"), ((1,), "the new one")):
+        verdict.at_least(f"requests that verify with {reported}", 1, signatures.verified[which])
     verdict.figures["requests by the secrets they verify with"] = {
         "+".join(map(str, which)): number for which, number in sorted(signatures.verified.items())
     }

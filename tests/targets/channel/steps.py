@@ -16,7 +16,7 @@ from hourbell.targets.channel.base import SIGNING, Channel
 from hourbell.targets.channel.target import ChannelTarget
 from hourbell.targets.http.transport import Transport
 from tests.core.alerts.values import opened
-from tests.targets.calls import ToldCall
+from tests.targets.calls import ReportingCall
 from tests.targets.http.steps import RUN_ID, T0, a_run
 
 JOB_ID = UUID(int=77)
@@ -48,7 +48,7 @@ def a_notification(message: Message = MESSAGE, secrets: tuple[Sealed, ...] = (),
     definition = system_job("ops")
     of_call = {name: more.pop(name) for name in ("begin",) if name in more}
     run = a_run(definition, job_id=JOB_ID, payload=message.to_json(), has_payload=True, **more)
-    return ToldCall(run, definition, T0, secrets=secrets, **of_call)
+    return ReportingCall(run, definition, T0, secrets=secrets, **of_call)
 
 
 async def deliver(

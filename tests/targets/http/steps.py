@@ -11,7 +11,7 @@ from hourbell.core.run.run import Run
 from hourbell.core.run.states import Kind, RunState
 from hourbell.targets.base import Call
 from hourbell.targets.http.transport import NotBegun, Request, Response
-from tests.targets.calls import ToldCall
+from tests.targets.calls import ReportingCall
 
 T0 = datetime(2026, 3, 2, 9, tzinfo=UTC)
 RUN_ID = UUID("11111111-2222-5333-8444-555555555555")
@@ -44,7 +44,7 @@ def a_run(definition: Definition, **more: Any) -> Run:
 def a_call(definition: Definition | None = None, *, now: datetime = T0, **more: Any) -> Call:
     definition = definition or a_definition()
     of_call = {name: more.pop(name) for name in ("begin", "secrets") if name in more}
-    return ToldCall(a_run(definition, **more), definition, now, **of_call)
+    return ReportingCall(a_run(definition, **more), definition, now, **of_call)
 
 
 def answer(status: int = 200, body: bytes = b"", **headers: str) -> Response:

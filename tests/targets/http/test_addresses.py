@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hourbell.core.values.networks import parse_networks, parse_ports
-from hourbell.targets.http.addresses import Address, AddressRules, Server, kept_for_a_minute, own_addresses
+from hourbell.targets.http.addresses import Address, AddressRules, Server, cached_for_a_minute, own_addresses
 from tests.core.schedule.strategies import examples
 
 CLOSED = (
@@ -228,7 +228,7 @@ def test_only_what_is_local_in_the_routing_table_is_an_address_of_this_machine(t
 
 def test_an_answer_is_kept_for_a_minute() -> None:
     now, read = 0.0, iter(range(10))
-    answer = kept_for_a_minute(lambda: next(read), lambda: now)
+    answer = cached_for_a_minute(lambda: next(read), lambda: now)
     assert [answer(), answer()] == [0, 0]
 
     now = 59.9
@@ -248,7 +248,7 @@ def test_networks_are_written_with_commas_between() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("localhost", "'localhost' is not a network; write networks as in 10.0.0.0/8, fd00::/8, 192.168.1.7"),
         ("10.0.0.0/8 fd00::/8", "is not a network; write"),
@@ -263,12 +263,12 @@ def test_networks_are_written_with_commas_between() -> None:
         (f"{'x' * 500}", "…"),
     ],
 )
-def test_a_network_that_cannot_be_read_is_told(text: str, words: str) -> None:
-    with pytest.raises(ValueError, match="write") as told:
+def test_a_network_that_cannot_be_read_is_told(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match="write") as reported:
         parse_networks(text)
 
-    assert words in str(told.value)
-    assert len(str(told.value)) < 200
+    assert message in str(reported.value)
+    assert len(str(reported.value)) < 200
 
 
 def test_ports_are_written_with_commas_between() -> None:

@@ -200,6 +200,6 @@ def test_only_the_newest_thousand_names_are_kept() -> None:
         for number in range(1_010):
             await warnings(check, f"https://name-{number}.example/")
 
-        assert len(check._kept) == 1_000
+        assert len(check._cache) == 1_000
 
     in_virtual_time(scenario)

@@ -81,8 +81,8 @@ def system(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], No
 
 def entry(text: str) -> tuple[Any, ...]:
     family = socket.AF_INET6 if ":" in text else socket.AF_INET
-    place = (text, 80, 0, 1) if ":" in text else (text, 80)
-    return (family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", place)
+    socket_address = (text, 80, 0, 1) if ":" in text else (text, 80)
+    return (family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", socket_address)
 
 
 async def test_the_addresses_of_a_name_come_in_the_order_of_the_answers() -> None:
@@ -110,11 +110,13 @@ async def test_one_forbidden_answer_closes_the_name(answer: str) -> None:
 
 
 async def test_a_name_without_an_address_is_no_refusal() -> None:
-    with pytest.raises(TransportError, match=r"^nowhere\.example has no address; check the host in the URL$") as told:
+    with pytest.raises(
+        TransportError, match=r"^nowhere\.example has no address; check the host in the URL$"
+    ) as reported:
         await policy(Names()).addresses_of(parse_url("https://nowhere.example/"))
 
-    assert not isinstance(told.value, Refused)
-    assert not told.value.begun
+    assert not isinstance(reported.value, Refused)
+    assert not reported.value.begun
 
 
 async def test_an_answer_that_flips_is_judged_at_every_attempt() -> None:
@@ -252,9 +254,9 @@ async def test_a_look_up_that_fails_is_told(error: OSError, system: Any) -> None
         raise error
 
     system(getaddrinfo)
-    with pytest.raises(TransportError, match=r"^name\.example could not be looked up: Try again$") as told:
+    with pytest.raises(TransportError, match=r"^name\.example could not be looked up: Try again$") as reported:
         await SystemResolver(timeout=10).resolve("name.example", 80)
-    assert not told.value.begun
+    assert not reported.value.begun
 
 
 async def test_a_slow_name_is_given_up_and_never_takes_two_threads(system: Any) -> None:
@@ -366,7 +368,7 @@ async def test_while_look_ups_hang_a_name_leads_where_it_led_before(system: Any)
 async def test_an_answer_of_long_ago_is_not_used(system: Any) -> None:
     names = SlowNames()
     system(names.getaddrinfo)
-    resolver = SystemResolver(timeout=0.02, patience=0.01, kept_seconds=0)
+    resolver = SystemResolver(timeout=0.02, patience=0.01, stale_seconds=0)
     await resolver.resolve("name.example", 80)
     names.hangs = asyncio.Event()
 

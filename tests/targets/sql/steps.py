@@ -25,7 +25,7 @@ from hourbell.targets.base import Call, Transaction
 from hourbell.targets.sql.target import SqlTarget
 from tests.contract.steps import HOUR, MINUTE, NODE, SECOND, T0, lose
 from tests.database import PostgresDatabase, Row
-from tests.targets.calls import ToldCall
+from tests.targets.calls import ReportingCall
 
 PASSWORD = "for-tests"
 RETRY = RetryPolicy(attempts=3, backoff=(MINUTE,))
@@ -167,7 +167,7 @@ class Node:
             async with self.store.transaction(LeaseKey(run.id, run.attempt)) as opened:
                 yield _Settling(opened, lambda outcome: self.settled(run, definition, outcome), self.before_settle)
 
-        return ToldCall(run, definition, NOW, begin=begin, transaction=transaction)
+        return ReportingCall(run, definition, NOW, begin=begin, transaction=transaction)
 
     def settled(self, run: Run, definition: Definition, outcome: Outcome) -> SettledAttempt:
         return SettledAttempt(settle(run, outcome, NOW + SECOND, definition.retry), self.id, NOW)

@@ -11,7 +11,7 @@ from pathlib import Path
 from hourbell.targets.task_run import Run
 
 
-def tell(run: Run, number: int) -> dict[str, object]:
+def report(run: Run, number: int) -> dict[str, object]:
     run.log(f"{run.job} {run.attempt}")
     run.progress(0.25, "a quarter")
     return {
@@ -148,5 +148,5 @@ def _send(run: Run, data: bytes) -> None:
     os.write(run._context._sending.fileno(), data)  # type: ignore[attr-defined]
 
 
-def _note(place: str, *pids: int) -> None:
-    Path(place).write_text(" ".join(map(str, pids)) + "\n")
+def _note(path: str, *pids: int) -> None:
+    Path(path).write_text(" ".join(map(str, pids)) + "\n")

@@ -15,7 +15,7 @@ from hourbell.core.run.settle import Failed, Outcome
 from hourbell.core.run.states import Kind, RunState
 from hourbell.targets.base import Call, Transaction
 from hourbell.targets.task import Task, TaskTarget
-from tests.targets.calls import ToldCall
+from tests.targets.calls import ReportingCall
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -124,7 +124,7 @@ class Attempt:
                 raise ConnectionError("out of reach")
             return self.previous_success_at
 
-        return ToldCall(
+        return ReportingCall(
             RUN,
             definition,
             NOW,

@@ -19,7 +19,7 @@ from hourbell.targets.task_run import Run as TaskRun
 from tests.contract.steps import HOUR, MINUTE, OTHER_NODE, T0, a_job, a_waiting_job, claim, lose, settled
 from tests.database import PostgresDatabase
 from tests.faults.proxy import Proxy
-from tests.targets.calls import ToldCall
+from tests.targets.calls import ReportingCall
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +63,7 @@ class Node:
 
         target = TaskTarget({"a": Task("a", function)})
         try:
-            outcome = await target.deliver(ToldCall(self.run, a_job(), T0, transaction=transaction))
+            outcome = await target.deliver(ReportingCall(self.run, a_job(), T0, transaction=transaction))
         finally:
             await target.close()
             await self._transactions.close()

@@ -25,11 +25,11 @@ def is_alive(pid: int) -> bool:
     return state not in "ZX"
 
 
-async def pids_in(place: Path) -> list[int]:
+async def pids_in(folder: Path) -> list[int]:
     """The processes at work, once they have said so."""
-    while not (place.exists() and place.read_text().endswith("\n")):
+    while not (folder.exists() and folder.read_text().endswith("\n")):
         await asyncio.sleep(0.02)
-    return [int(pid) for pid in place.read_text().split()]
+    return [int(pid) for pid in folder.read_text().split()]
 
 
 async def gone(pids: list[int]) -> bool:
@@ -48,7 +48,7 @@ async def test_a_coroutine_that_a_function_returns_is_no_result() -> None:
 
 
 async def test_a_function_runs_elsewhere_and_speaks_json() -> None:
-    attempt = Attempt(functions.tell, {"number": 5}, isolate=True)
+    attempt = Attempt(functions.report, {"number": 5}, isolate=True)
     outcome = await attempt.make()
 
     assert isinstance(outcome, Succeeded)
@@ -166,7 +166,7 @@ async def test_of_long_texts_no_more_crosses_than_is_kept() -> None:
 
 
 async def test_several_processes_at_once_answer_each_their_own() -> None:
-    attempts = [Attempt(functions.tell, {"number": number}, isolate=True) for number in range(4)]
+    attempts = [Attempt(functions.report, {"number": number}, isolate=True) for number in range(4)]
     outcomes: list[Outcome] = await asyncio.gather(*(attempt.make() for attempt in attempts))
 
     assert [outcome.result["number"] for outcome in outcomes] == [0, 1, 2, 3]  # type: ignore[union-attr, index]

@@ -320,16 +320,16 @@ def test_a_function_that_overruns_its_time_in_a_thread_is_told_of_once(caplog: p
         making = attempt.begun()
         while not caplog.records:
             await asyncio.sleep(0.1)
-        told_after = time.elapsed()
+        reported_after = time.elapsed()
         while not making.done():
             await asyncio.sleep(0.1)
-        return await making, told_after
+        return await making, reported_after
 
-    outcome, told_after = run_virtually(overrun)
+    outcome, reported_after = run_virtually(overrun)
     assert outcome == Failed("no end within 60s")
-    assert told_after == pytest.approx(65, abs=0.2)
-    [told] = [record for record in caplog.records if record.message == "task_overruns"]
-    assert (told.getMessage(), told.__dict__["hint"]) == ("task_overruns", "isolate=True ends it")
+    assert reported_after == pytest.approx(65, abs=0.2)
+    [reported] = [record for record in caplog.records if record.message == "task_overruns"]
+    assert (reported.getMessage(), reported.__dict__["hint"]) == ("task_overruns", "isolate=True ends it")
     assert "until the function returns" in attempt.lines[0]
 
 
@@ -435,8 +435,8 @@ def test_a_coroutine_that_goes_on_after_its_time_has_failed(caplog: pytest.LogCa
         return await Attempt(function).make()
 
     assert run_virtually(lambda _: attempt()) == Failed("no end within 60s")
-    [told] = caplog.records
-    assert told.getMessage() == "task_overruns"
+    [reported] = caplog.records
+    assert reported.getMessage() == "task_overruns"
 
 
 async def test_the_end_of_a_transaction_settles_the_run_with_its_result() -> None:
@@ -460,8 +460,8 @@ async def test_a_result_that_comes_after_the_commit_is_told_of_once_for_each_tas
             return "too late"
 
     assert await Attempt(function).make(times=2) == Succeeded()
-    [told] = caplog.records
-    assert (told.getMessage(), told.__dict__["job"]) == ("task_result_after_commit", "job")
+    [reported] = caplog.records
+    assert (reported.getMessage(), reported.__dict__["job"]) == ("task_result_after_commit", "job")
 
 
 async def test_a_result_given_before_the_commit_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -521,8 +521,8 @@ async def test_what_happens_after_the_transaction_changes_nothing(how: str, capl
         making.cancel()
 
     assert await making == Succeeded()
-    told = [record.getMessage() for record in caplog.records]
-    assert told == ([] if how == "is cancelled" else ["task_failed_after_commit"])
+    reported = [record.getMessage() for record in caplog.records]
+    assert reported == ([] if how == "is cancelled" else ["task_failed_after_commit"])
 
 
 async def test_a_run_has_one_transaction() -> None:

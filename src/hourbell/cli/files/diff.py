@@ -9,7 +9,7 @@ from hourbell.cli.files.file_plan import FilePlan, file_options
 from hourbell.cli.files.plan_view import plan_lines
 from hourbell.cli.shared.command import ExampleCommand
 from hourbell.cli.shared.output import json_text
-from hourbell.cli.shared.remote import USAGE, server_options, tell
+from hourbell.cli.shared.remote import USAGE, report_error, server_options
 
 if TYPE_CHECKING:
     from hourbell.client import Client
@@ -39,7 +39,9 @@ def command(client: "Client", wanted: FilePlan, as_json: bool) -> None:
     try:
         plan = wanted.ask(client)
     except ClientError as error:
-        sys.exit(max(TROUBLE, tell(error, client)))  # an unreachable server must not exit with 1: that is a difference
+        sys.exit(
+            max(TROUBLE, report_error(error, client))
+        )  # an unreachable server must not exit with 1: that is a difference
     if as_json:
         click.echo(json_text(plan.raw))
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hourbell.cli.job.pauses import is_by_definition, pause_words
+from hourbell.cli.job.pauses import describe_pause, is_by_definition
 from hourbell.cli.shared.command import ExampleCommand
 from hourbell.cli.shared.output import note, plain
 from hourbell.cli.shared.progress import Progress
@@ -49,11 +49,13 @@ class Export:
         if job.paused is not None and not is_by_definition(job):
             # The server keeps a person's pause. In the file it would become part of the definition and last until the
             # file changes.
-            self.pauses[job.name] = pause_words(job.paused)
+            self.pauses[job.name] = describe_pause(job.paused)
             definition = replace(definition, enabled=True)
         self.definitions.append(definition)
         self.owners.add((job.managed_by, job.source))
-        self.secrets += [f"{job.name}: {_words(secret)}" for secret in dict.fromkeys(s.field for s in job.secrets)]
+        self.secrets += [
+            f"{job.name}: {_secret_text(secret)}" for secret in dict.fromkeys(s.field for s in job.secrets)
+        ]
 
     @property
     def source(self) -> str | None:
@@ -68,7 +70,7 @@ class Export:
         return ", ".join(sorted(f"{managed_by}:{source}".removesuffix(":") for managed_by, source in self.owners))
 
     def text(self, form: Format) -> str:
-        notes = {name: [words] for name, words in self.pauses.items()}
+        notes = {name: [text] for name, text in self.pauses.items()}
         return export_jobs(self.definitions, form, source=self.source, comments=self.comments(), notes=notes)
 
     def comments(self) -> Iterator[str]:
@@ -117,7 +119,7 @@ def command(
             progress.add(1)
     form = form or format_of_name(name or "") or "toml"
     _write(found.text(form), name)
-    pauses = (f"{job}: {words}" for job, words in found.pauses.items())
+    pauses = (f"{job}: {text}" for job, text in found.pauses.items())
     for comment in (*found.comments(), *pauses) if form == "json" else ():
         note(f"not in the file: {comment}")
     if len(found.owners) > 1:
@@ -130,7 +132,7 @@ def command(
         sys.exit(FAILED)
 
 
-def _words(secret: str) -> str:
+def _secret_text(secret: str) -> str:
     if secret.startswith(_HEADER):
         return f'headers = {{ {secret.removeprefix(_HEADER)} = "env:NAME" }} in its target'
     return 'secret = "env:NAME" in its target'

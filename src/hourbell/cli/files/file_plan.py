@@ -85,10 +85,10 @@ class FilePlan:
             what = error.detail.replace("; see errors.", ".")
             if expect is None:
                 what = what.replace(", so nothing was changed", "")
-            complain(what, *map(self._place, error.errors))
+            complain(what, *map(self._location, error.errors))
             sys.exit(exit_code(error))
 
-    def _place(self, error: "FieldError") -> str:
+    def _location(self, error: "FieldError") -> str:
         """Format an error with the job's name and line in the file instead of its index in the request."""
         error = error._replace(hint=error.hint and as_flags(error.hint))
         found = _JOB.match(error.pointer)

@@ -102,7 +102,7 @@ def _show(results: "Iterator[ImportResult]", output: Output, *, is_dry: bool) ->
             if result.result in _REFUSALS and result.code != "more":
                 refusals.add(_EXIT_CODES.get(result.code or "", CONFLICT))
             if result.result in _REFUSALS:
-                _tell(result)
+                _print_result(result)
             if result.result not in _REFUSALS or output.format in ("json", "ndjson"):
                 yield result
 
@@ -111,12 +111,12 @@ def _show(results: "Iterator[ImportResult]", output: Output, *, is_dry: bool) ->
     else:
         found = list(passing())
         output.items(found, view, {"items": [each.raw for each in found]})
-    told = ", ".join(f"{counts[result]:,} {result}" for result in _RESULTS if counts[result])
-    click.echo(f"{'would be: ' if is_dry else ''}{told or 'nothing was imported'}", err=True)
+    summary = ", ".join(f"{counts[result]:,} {result}" for result in _RESULTS if counts[result])
+    click.echo(f"{'would be: ' if is_dry else ''}{summary or 'nothing was imported'}", err=True)
     sys.exit(next((code for code in _WORST_FIRST if code in refusals), 0))
 
 
-def _tell(result: "ImportResult") -> None:
+def _print_result(result: "ImportResult") -> None:
     where = f"line {result.line}: " if result.line is not None else ""
     if not result.errors:
         complain(f"{where}{result.message or result.code or result.result}")

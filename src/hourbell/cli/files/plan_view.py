@@ -52,8 +52,8 @@ def _counts(plan: "Plan", created: str, changed: str, deleted: str) -> str:
 
 
 def _job_lines(job: "PlannedJob", definition: "Definition | None") -> Iterator[str]:
-    words, colour = _HEADS.get(job.action, (plain(job.action), ""))
-    yield click.style(f"{words} {plain(job.name)}", fg=colour or None)
+    text, colour = _HEADS.get(job.action, (plain(job.action), ""))
+    yield click.style(f"{text} {plain(job.name)}", fg=colour or None)
     if job.action == "change":
         for change in job.fields:
             yield f"    {plain(change.field)}: {_value(change.before)} → {_value(change.after)}"
@@ -71,10 +71,10 @@ def _job_lines(job: "PlannedJob", definition: "Definition | None") -> Iterator[s
 
 def _definition_lines(definition: "Definition") -> Iterator[str]:
     try:
-        words = f" ({definition.parsed().describe()})"
+        text = f" ({definition.parsed().describe()})"
     except ScheduleError:
-        words = ""
-    yield f"    schedule: {plain(definition.schedule)}{words}, {definition.timezone}"
+        text = ""
+    yield f"    schedule: {plain(definition.schedule)}{text}, {definition.timezone}"
     yield f"    target: {fitted(plain(_target(definition.target)), _MAX_VALUE_CHARACTERS)}"
     if not definition.enabled:
         yield "    paused: the file says enabled = false"

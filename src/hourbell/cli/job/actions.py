@@ -144,14 +144,14 @@ def trigger(
     was_one = len(selection.names) == 1
     if wait:
         runs = follow(client, [each.run_id for each in made], timeout, zone)
-        told = runs
+        shown_runs = runs
         if len(runs) > MAX_LISTED_ITEMS and output.is_for_people:
-            told = [run for run in runs if run.state != "succeeded"]
-            click.echo(f"{len(runs) - len(told):,} of {len(runs):,} runs succeeded", err=True)
-        if was_one and told:
-            output.one(told[0], run_view(zone), run_lines(told[0], zone))
+            shown_runs = [run for run in runs if run.state != "succeeded"]
+            click.echo(f"{len(runs) - len(shown_runs):,} of {len(runs):,} runs succeeded", err=True)
+        if was_one and shown_runs:
+            output.one(shown_runs[0], run_view(zone), run_lines(shown_runs[0], zone))
         else:
-            output.items(told, run_view(zone), {"items": [run.raw for run in told]})
+            output.items(shown_runs, run_view(zone), {"items": [run.raw for run in shown_runs]})
         sys.exit(status or exit_code_of(runs))
     view = run_view(zone)
     if output.format in ("json", "ndjson") and not output.is_quiet:

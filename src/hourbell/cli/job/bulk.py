@@ -24,7 +24,7 @@ class Chosen(NamedTuple):
 
 class _Refused(NamedTuple):
     name: str
-    words: tuple[str, ...]
+    messages: tuple[str, ...]
 
 
 def act_on_each(
@@ -44,7 +44,7 @@ def act_on_each(
                 refused.append(_Refused(job.name, refusal(error, client, job=job.ref)))
                 status = status or exit_code(error)
     finally:  # also if the server became unreachable halfway
-        _tell(refused, len(jobs), done)
+        _print_refused(refused, len(jobs), done)
     return made, status
 
 
@@ -60,10 +60,10 @@ def show_each(
         output.items(made, view, {"items": [item.raw for item in made]})
 
 
-def _tell(refused: Sequence[_Refused], of: int, done: str) -> None:
+def _print_refused(refused: Sequence[_Refused], of: int, done: str) -> None:
     alike: dict[tuple[str, ...], list[str]] = {}
     for each in refused:
-        alike.setdefault(each.words, []).append(each.name)
+        alike.setdefault(each.messages, []).append(each.name)
     for (what, *more), names in alike.items():
         if len(names) > _MAX_ALIKE_ITEMS:
             complain(f"{len(names):,} jobs ({', '.join(names[:_FEW])}, …): {what}", *more)

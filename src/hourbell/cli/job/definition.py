@@ -52,10 +52,10 @@ def _options(field: JobField) -> tuple[Callable[[Function], Function], ...]:
     if field.kind.name == "tags":
         return (click.option("--tag", field.name, multiple=True, metavar="TAG", help=f"{field.help} May be repeated."),)
     names = [_option(field), *filter(None, [_SHORT.get(field.name)])]
-    words = f" One of {', '.join(field.kind.words)}." if field.kind.words else ""
+    choices = f" One of {', '.join(field.kind.choices)}." if field.kind.choices else ""
     metavar = _METAVARS.get(field.name) or _METAVARS[field.kind.name]
     kind = ZONE_TEXT if field.name == "timezone" else None
-    return (click.option(*names, type=kind, metavar=metavar, help=f"{field.help}{words}"),)
+    return (click.option(*names, type=kind, metavar=metavar, help=f"{field.help}{choices}"),)
 
 
 def _option(field: JobField) -> str:

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hourbell.cli.job.pauses import pause_words
+from hourbell.cli.job.pauses import describe_pause
 from hourbell.cli.shared.command import ExampleCommand
 from hourbell.cli.shared.lists import number_option, show_list
 from hourbell.cli.shared.output import Output, View, json_line, note, output_options, pairs, plain_lines, table
 from hourbell.cli.shared.parameters import JOB, instant, zone_option
 from hourbell.cli.shared.progress import Progress
 from hourbell.cli.shared.remote import server_options
-from hourbell.cli.shared.times import shown, told
+from hourbell.cli.shared.times import describe_time, shown
 from hourbell.cli.shared.views import milliseconds, stats_lines
 from hourbell.core.run.fates import Fate
 
@@ -57,7 +57,7 @@ def backfill(
     first, last = instant(start, zone, "--from", "ago"), instant(end, zone, "--to", "ago")
     assert first is not None
     assert last is not None
-    click.echo(f"from {told(first, zone)} to {told(last, zone)}", err=True)
+    click.echo(f"from {describe_time(first, zone)} to {describe_time(last, zone)}", err=True)
     with Progress("looking for instants" if dry_run else "making runs"):
         if dry_run:
             made = client.jobs.preview_backfill(job, first, last, include_pruned=include_pruned)
@@ -293,7 +293,7 @@ def _why_never(job: "Job", zone: str) -> str:
     if job.state == "error":
         return f"it is in error: {job.error}"
     if job.paused is not None:
-        return f"it is {pause_words(job.paused, zone)}; `hourbell job resume {job.name}` ends that"
+        return f"it is {describe_pause(job.paused, zone)}; `hourbell job resume {job.name}` ends that"
     return "it never fires again"
 
 

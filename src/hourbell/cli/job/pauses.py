@@ -21,7 +21,7 @@ def is_by_definition(job: "Job") -> bool:
     return job.paused.by is None or (job.managed_by != "api" and job.paused.by == owner_of(job))
 
 
-def pause_words(paused: "Paused", zone: str = "UTC") -> str:
+def describe_pause(paused: "Paused", zone: str = "UTC") -> str:
     """Format a pause as one line: by whom, until when, and why."""
     by = f" by {paused.by}" if paused.by else ""
     until = f" until {shown(paused.until, zone)} {zone}" if paused.until else ""

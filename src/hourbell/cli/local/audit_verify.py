@@ -63,7 +63,7 @@ def verify(expect: str | None, start: int, database_url: str | None, as_json: bo
 def _show(verdict: "Verdict") -> None:
     label = click.style("broken", fg="red")
     for found in verdict.breaks:
-        click.echo(f"{label} {found.kind} at {_place(found)}: {found.message}")
+        click.echo(f"{label} {found.kind} at {_location(found)}: {found.message}")
     if verdict.break_count > len(verdict.breaks):
         click.echo(f"… and {verdict.break_count - len(verdict.breaks):,} more")
     if verdict.is_intact:
@@ -82,7 +82,7 @@ def _rows(count: int) -> str:
     return f"{count:,} {'row' if count == 1 else 'rows'}"
 
 
-def _place(found: "Break") -> str:
+def _location(found: "Break") -> str:
     position = "no position" if found.position is None else f"position {found.position}"
     return position if found.at is None else f"{position}, {found.at.isoformat()}"
 

@@ -13,7 +13,7 @@ from hourbell.cli.run.ids import RunPart, run_id
 from hourbell.cli.shared.command import ExampleCommand
 from hourbell.cli.shared.output import json_line, json_text
 from hourbell.cli.shared.parameters import JOB, RUN, instant, zone_option
-from hourbell.cli.shared.remote import CONFLICT, complain, confirm, server_options, tell
+from hourbell.cli.shared.remote import CONFLICT, complain, confirm, report_error, server_options
 
 if TYPE_CHECKING:
     from hourbell.client import BulkResult, Client
@@ -180,7 +180,7 @@ def _each(client: "Client", ids: tuple[UUID, ...], act: Callable[[UUID], Any], a
         try:
             answer = act(run)
         except ApiError as error:
-            code = tell(error, client)
+            code = report_error(error, client)
             status = status or code
             continue
         if as_json and answer is not None:

@@ -11,7 +11,7 @@ from hourbell.cli.run import actions as run_actions
 from hourbell.cli.run import lists as run_lists
 from hourbell.cli.run.actions import STATES
 from hourbell.cli.run.ids import RunPart, run_id
-from hourbell.cli.run.waiting import Story, changes_of, exit_code_of, telling_what_goes_on
+from hourbell.cli.run.waiting import Story, changes_of, exit_code_of, reporting_progress
 from hourbell.cli.shared.command import ExampleCommand, ExampleGroup
 from hourbell.cli.shared.lists import number_option, show_list
 from hourbell.cli.shared.output import Output, is_terminal, json_line, output_options
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Function = Callable[..., None]
 
-_MAX_COUNTED = 500
+_MAX_COUNTED_RUNS = 500
 
 
 @click.group(
@@ -147,12 +147,12 @@ def watch(client: "Client", run: RunPart, timeout: timedelta | None, zone: str) 
     screen, story, found = Screen(), Story(zone), None
     if not is_terminal():
         click.echo(f"run {found_id}", err=True)
-    with telling_what_goes_on([found_id]):
+    with reporting_progress([found_id]):
         for found in changes_of(client, found_id, timeout):
             if is_terminal():
                 screen.draw(run_lines(found, zone))
             else:
-                story.tell(found)
+                story.report(found)
                 click.echo(json_line(found.raw))
                 sys.stdout.flush()
     sys.exit(exit_code_of([found] if found else []))
@@ -160,7 +160,7 @@ def watch(client: "Client", run: RunPart, timeout: timedelta | None, zone: str) 
 
 def _no_failure(client: "Client", job: str | None) -> str:
     """Report that there are no dead letters, and count the runs that are still being retried."""
-    trying = client.runs.list(state="retrying", job=job).page(limit=_MAX_COUNTED)
+    trying = client.runs.list(state="retrying", job=job).page(limit=_MAX_COUNTED_RUNS)
     said = "there is no such run" if job else "no run has failed, or all were replayed or discarded"
     if not trying:
         return said

@@ -31,7 +31,7 @@ class Story:
         self._state = ""
         self._attempt = 0
 
-    def tell(self, run: "Run") -> None:
+    def report(self, run: "Run") -> None:
         for line in self.news(run):
             click.echo(f"{self._start}{line}", err=True)
 
@@ -71,15 +71,15 @@ def follow(client: "Client", runs: Sequence[UUID], timeout: timedelta | None, zo
     for number, run in enumerate(runs):
         left = None if timeout is None else max(timedelta(), timeout - timedelta(seconds=clock.elapsed() - began))
         story = Story(zone, f"{run}: " if len(runs) > 1 else "")
-        with telling_what_goes_on(runs[number:]):
+        with reporting_progress(runs[number:]):
             for found in changes_of(client, run, left):
-                story.tell(found)
+                story.report(found)
         ended.append(found)
     return ended
 
 
 @contextmanager
-def telling_what_goes_on(runs: Sequence[UUID]) -> Iterator[None]:
+def reporting_progress(runs: Sequence[UUID]) -> Iterator[None]:
     """Print on Ctrl-C that the runs continue, and how to watch them."""
     try:
         yield

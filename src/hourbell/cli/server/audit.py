@@ -100,8 +100,8 @@ def _show_former(client: "Client", job: str, number: int, output: Output, view: 
 
 def _names(entry: "AuditEntry") -> list[str]:
     """Return the names of a job before and after the change; an empty list if the subject is not a job."""
-    told = [each.get("name") for each in (entry.before, entry.after) if isinstance(each, dict)]
-    return [name for name in told if isinstance(name, str)] if entry.action.startswith("job.") else []
+    names = [each.get("name") for each in (entry.before, entry.after) if isinstance(each, dict)]
+    return [name for name in names if isinstance(name, str)] if entry.action.startswith("job.") else []
 
 
 def _subject(entry: "AuditEntry") -> str:

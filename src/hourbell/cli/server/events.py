@@ -59,14 +59,14 @@ def command(client: "Client", number: int | None, timeout: timedelta | None, zon
 
 def _listen(client: "Client", number: int | None, zone: str) -> None:
     names = _Names(client)
-    for told, change in enumerate(client.events(), 1):
+    for count, change in enumerate(client.events(), 1):
         if is_terminal():
             for line in _lines(change, names, zone):
                 click.echo(line)
         else:
             click.echo(json_line({"event": "reset" if change.is_reset else "changes", **change.raw}))
         sys.stdout.flush()
-        if told == number:
+        if count == number:
             return
 
 

@@ -26,15 +26,15 @@ def resolver(folder: Path, environment: Mapping[str, str] = os.environ) -> Calla
     return resolve
 
 
-def lenient(resolve: Callable[[str], str], tell: Callable[[str], None]) -> Callable[[str], str | None]:
-    """Wrap a resolver so that it returns None for an unresolvable reference and reports it once through `tell`."""
+def lenient(resolve: Callable[[str], str], report: Callable[[str], None]) -> Callable[[str], str | None]:
+    """Wrap a resolver so that it returns None for an unresolvable reference and reports it once through `report`."""
 
     @cache
     def found(reference: str) -> str | None:
         try:
             return resolve(reference)
         except ValueError as error:
-            tell(f"{str(error).partition(';')[0]}; it is left out of the comparison")
+            report(f"{str(error).partition(';')[0]}; it is left out of the comparison")
             return None
 
     return found

@@ -72,7 +72,7 @@ def server_options(function: Function) -> Function:
             try:
                 function(client, **given)
             except ClientError as error:
-                sys.exit(tell(error, client, job=given.get("job"), schedule=given.get("schedule")))
+                sys.exit(report_error(error, client, job=given.get("job"), schedule=given.get("schedule")))
             except TimeoutError as error:
                 fail(str(error), exit_code=TIMED_OUT)
 
@@ -89,7 +89,7 @@ def open_client(server: str | None = None, token_file: Path | None = None) -> "C
         fail(str(error).replace(" as url=", " as --server"), exit_code=USAGE)
 
 
-def tell(error: "ClientError", client: "Client", *, job: object = None, schedule: str | None = None) -> int:
+def report_error(error: "ClientError", client: "Client", *, job: object = None, schedule: str | None = None) -> int:
     """Print to stderr what the server refused, why and what to do; return the exit code."""
     complain(*refusal(error, client, job=job, schedule=schedule))
     return exit_code(error)

@@ -70,21 +70,21 @@ def shown(instant: datetime | None, timezone: str) -> str:
     return f"{reading:%Y-%m-%d %H:%M:%S} {format_offset(offset)}"
 
 
-def told(instant: datetime, timezone: str) -> str:
+def describe_time(instant: datetime, timezone: str) -> str:
     """Format a time unambiguously: in UTC and, if the zone differs, also in the zone."""
     exact = rfc3339(instant.astimezone(UTC).replace(microsecond=0))
     return exact if timezone == "UTC" else f"{exact} ({shown(instant, timezone)} in {timezone})"
 
 
 def _read(text: str, now: datetime, timezone: str, bare: Direction | None) -> datetime | None:
-    words = text.lower()
-    if words == "now":
+    lowered = text.lower()
+    if lowered == "now":
         return now
-    if (distance := _distance(words, bare)) is not None:
+    if (distance := _distance(lowered, bare)) is not None:
         return now + distance
     today = local_time_at(timezone, now)[0].date()
-    day, _, rest = words.partition(" ")
-    if (clock := _clock(words)) is not None:
+    day, _, rest = lowered.partition(" ")
+    if (clock := _clock(lowered)) is not None:
         days = [0] if bare is None else [-1, 0, 1]
     elif day in _DAYS:
         clock, days = _clock(rest or "midnight"), [_DAYS[day]]
@@ -113,16 +113,16 @@ def _nearest(found: Iterable[datetime | None], now: datetime, bare: Direction | 
     return min(each for each in instants if each > now) if bare == "ahead" else max(e for e in instants if e <= now)
 
 
-def _distance(words: str, bare: Direction | None) -> timedelta | None:
+def _distance(lowered: str, bare: Direction | None) -> timedelta | None:
     """Parse an offset from now, such as -2h, in 2 hours or 2 days ago. Returns None for anything else."""
-    if words[:1] in ("-", "+"):
-        is_ago, length = words[0] == "-", words[1:]
-    elif words.startswith("in "):
-        is_ago, length = False, words[3:]
-    elif words.endswith(" ago"):
-        is_ago, length = True, words[:-4]
+    if lowered[:1] in ("-", "+"):
+        is_ago, length = lowered[0] == "-", lowered[1:]
+    elif lowered.startswith("in "):
+        is_ago, length = False, lowered[3:]
+    elif lowered.endswith(" ago"):
+        is_ago, length = True, lowered[:-4]
     elif bare is not None:
-        is_ago, length = bare == "ago", words
+        is_ago, length = bare == "ago", lowered
     else:
         return None
     try:
@@ -134,18 +134,18 @@ def _distance(words: str, bare: Direction | None) -> timedelta | None:
     return -distance if is_ago else distance
 
 
-def _short(words: str) -> str:
+def _short(lowered: str) -> str:
     """Convert a duration such as 2 hours to 2h, or return the text unchanged if it is not a duration."""
     short, at = "", 0
-    while found := _LENGTH.match(words, at):
+    while found := _LENGTH.match(lowered, at):
         short += found[1] + (found[2] or _LETTERS[found[3]])
         at = found.end()
-    return short if at == len(words) else words
+    return short if at == len(lowered) else lowered
 
 
-def _clock(words: str) -> str | None:
+def _clock(lowered: str) -> str | None:
     """Convert a time of day, such as 18:00, 9am or noon, to HH:MM:SS. Returns None for anything else."""
-    found = _CLOCK.fullmatch(_HOURS.get(words, words))
+    found = _CLOCK.fullmatch(_HOURS.get(lowered, lowered))
     if found is None or (found[2] is None and found[4] is None):
         return None
     hour = int(found[1])

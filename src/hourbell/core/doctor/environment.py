@@ -90,8 +90,8 @@ def check_secrets(secrets: Iterable[tuple[str, str, str | None, str]]) -> Iterat
 def check_audit(breaks: Iterable[Break], waiting: int) -> Iterator[Defect]:
     """Check the newest part of the audit chain; `waiting` is the number of rows that are overdue for chaining."""
     for each in breaks:
-        place = "" if each.position is None else f"position {each.position}: "
-        yield Defect(catalog.AUDIT_CHAIN_BROKEN, f"{place}{each.message}")
+        prefix = "" if each.position is None else f"position {each.position}: "
+        yield Defect(catalog.AUDIT_CHAIN_BROKEN, f"{prefix}{each.message}")
     if waiting:
         yield Defect(catalog.AUDIT_UNCHAINED, f"{waiting} audit rows", count=waiting)
 

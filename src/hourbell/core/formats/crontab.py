@@ -188,7 +188,7 @@ class _Reader:
         rest = rest.removeprefix("-").lstrip(" \t")
         count = 1 if rest.startswith("@") else 5
         fields, rest = split_fields(rest, count)
-        known = next((place for place, each in enumerate(fields) if _LIKE_A_PROGRAM.match(each)), len(fields))
+        known = next((index for index, each in enumerate(fields) if _LIKE_A_PROGRAM.match(each)), len(fields))
         if known < count:
             raise _Unclear(_lacking(fields, known), _ENTRY_HINT)
         if self._bad_zone_line is not None:

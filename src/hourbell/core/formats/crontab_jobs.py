@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from hourbell.core.formats.crontab import Crontab, Entry
 from hourbell.core.job.definition import Definition
-from hourbell.core.job.fields import MAX_DESCRIPTION_LENGTH
+from hourbell.core.job.fields import MAX_DESCRIPTION_CHARACTERS
 from hourbell.core.job.target import lane_of
 from hourbell.core.schedule import zone_names
 
@@ -118,7 +118,7 @@ def _description(entry: Entry) -> tuple[str, str | None]:
         lines.append("Not logged by cron (-).")
     parts.append("\n".join(lines))
     whole = "\n\n".join([*parts, *_environment(entry.environment)])
-    if len(whole) <= MAX_DESCRIPTION_LENGTH:
+    if len(whole) <= MAX_DESCRIPTION_CHARACTERS:
         return whole, None
     lost = "the variables above it are too long for the description of its job; they are not in it"
     return "\n\n".join(parts), lost

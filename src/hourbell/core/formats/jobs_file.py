@@ -43,13 +43,13 @@ class FileError:
     """One error, with the job or table that has it and the line where that begins, if known."""
 
     error: FieldError
-    place: str = ""
+    location: str = ""
     line: int | None = None
 
     def __str__(self) -> str:
-        places = [] if self.line is None else [f"line {self.line}"]
-        places += [self.place] if self.place else []
-        return f"{', '.join(places)}: {self.error}" if places else str(self.error)
+        locations = [] if self.line is None else [f"line {self.line}"]
+        locations += [self.location] if self.location else []
+        return f"{', '.join(locations)}: {self.error}" if locations else str(self.error)
 
 
 class JobsFileError(ValueError):
@@ -148,8 +148,8 @@ class _FileReader:
         for error in unknown_fields("", values, TOP, TOP):
             self.error(error)
 
-    def error(self, error: FieldError, place: str = "", line: int | None = None) -> None:
-        self.errors.append(FileError(error, place, line))
+    def error(self, error: FieldError, location: str = "", line: int | None = None) -> None:
+        self.errors.append(FileError(error, location, line))
 
     def text(self, name: str, hint: str) -> str | None:
         """Read a top-level text field of the file."""
@@ -187,13 +187,13 @@ class _FileReader:
             self.error(FieldError("", "a job is a table with name, schedule and target"), f"job {number}", line)
             return None
         name = body.get("name")
-        place = f"job {echo(name)}" if isinstance(name, str) and name else f"job {number}"
+        location = f"job {echo(name)}" if isinstance(name, str) and name else f"job {number}"
         errors: list[FieldError] = []
         secrets = Secrets(self._resolve, errors)
         own = _normal(body, errors)
         errors += [_not_a_field(name) for name in own if name in READ_ONLY]
         normal = {**defaults, **own}
-        self._refuse_literal(normal, place, line)
+        self._refuse_literal(normal, location, line)
         normal = secrets.taken_out(normal)
         known = {error.pointer for error in errors}
         parsed = None
@@ -201,23 +201,23 @@ class _FileReader:
             parsed = parse_job(normal)
         except BodyError as refused:
             errors += [error for error in refused.errors if error.pointer not in known]
-        self._see(name, place, number, line)
+        self._see(name, location, number, line)
         for error in errors:
             if _field_of(error) not in self._wrong_defaults - own.keys():
-                self.error(error, place, line)
+                self.error(error, location, line)
         if parsed is None or errors:
             return None
         return FileJob(parsed.definition, parsed.secret, secrets.headers, secrets.references, line)
 
-    def _see(self, name: object, place: str, number: int, line: int | None) -> None:
+    def _see(self, name: object, location: str, number: int, line: int | None) -> None:
         if not isinstance(name, str):
             return
         first = self._lines.setdefault(name, f"line {line}" if line else f"job {number}")
         if first != (f"line {line}" if line else f"job {number}"):
-            self.error(FieldError("/name", f"the name is there already, at {first}", "take another"), place, line)
+            self.error(FieldError("/name", f"the name is there already, at {first}", "take another"), location, line)
 
-    def _refuse_literal(self, body: Mapping[str, Any], place: str, line: int | None) -> None:
-        at = place if line is None else f"line {line}, {place}"
+    def _refuse_literal(self, body: Mapping[str, Any], location: str, line: int | None) -> None:
+        at = location if line is None else f"line {line}, {location}"
         self.warnings += [f"{at}: {each}" for each in plain_secrets(body.get("target"))]
 
 

@@ -25,7 +25,7 @@ _SKIPPED_OR_JOB = re.compile(
     r"|^[ \t]*\[\[[ \t]*(?:job|\"job\"|'job')[ \t]*\]\]",
     re.DOTALL | re.MULTILINE,
 )
-_TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_TOML_POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _read_toml(text: str) -> FileValues:
         raise NotReadable("this is not a jobs file: it is nested too deep") from None
     except tomllib.TOMLDecodeError as error:
         message = str(error)
-        found = _TOML_PLACE.search(message)
+        found = _TOML_POSITION.search(message)
         what = message[: found.start()] if found else message
         line = int(found[1]) if found and found[1] else text.count("\n") + 1 if found else None
         raise NotReadable(f"this is not TOML: {what[:1].lower()}{what[1:]}", line) from None

@@ -10,7 +10,7 @@ from typing import Any
 
 from hourbell.core.access.signing import secret_bytes
 from hourbell.core.job.definition import Definition, default_catch_up
-from hourbell.core.job.fields import BODY_FIELDS, DST, FIELDS, MAX_NAME_LENGTH
+from hourbell.core.job.fields import BODY_FIELDS, DST, FIELDS, MAX_NAME_CHARACTERS
 from hourbell.core.job.target import ChannelCall, TargetCall, TargetError, parse_target
 from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.values.field_errors import BodyError, FieldError, shown, unknown_fields
@@ -29,7 +29,7 @@ READ_ONLY = frozenset(
 )  # fmt: skip
 GENERATE = "generate"
 _KNOWN = READ_ONLY.union(FIELDS, ["secret"])
-_NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME_LENGTH}}}", re.ASCII)
+_NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME_CHARACTERS}}}", re.ASCII)
 _TOGETHER = ("name", "schedule", "timezone", "dst", "target")
 _ALONE = tuple((each.name, each.kind.read, each.is_nullable) for each in BODY_FIELDS if each.name not in _TOGETHER)
 _SHOWN = tuple((each.name, each.kind.show) for each in BODY_FIELDS)
@@ -105,7 +105,7 @@ def _read_name(name: object, errors: list[FieldError]) -> str | None:
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     message = "a job needs a name" if name is None else f"{shown(name)} cannot be a job's name"
-    hint = f"write letters, digits, _ and -, at most {MAX_NAME_LENGTH} of them"
+    hint = f"write letters, digits, _ and -, at most {MAX_NAME_CHARACTERS} of them"
     errors.append(FieldError("/name", message, hint))
     return None
 

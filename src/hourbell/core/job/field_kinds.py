@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal
 
-from hourbell.core.job.tags import MAX_TAG_LENGTH, MAX_TAGS, readable_tags, tag_errors
+from hourbell.core.job.tags import MAX_TAG_CHARACTERS, MAX_TAGS, readable_tags, tag_errors
 from hourbell.core.run.policies import RETRY_PRESETS, RetryPolicy
 from hourbell.core.schedule.preview import rfc3339
 from hourbell.core.values.field_errors import FieldError
@@ -41,7 +41,7 @@ class Kind:
 
     `parse` reads user input, or raises an InvalidValue, and `show` writes what `parse` reads. `restore` and `dump` do
     the same for the stored JSON of a version. `to_column` and `from_column` convert for database drivers, which support
-    durations and instants themselves. `schema` is JSON Schema without null; `words` are the values of a choice.
+    durations and instants themselves. `schema` is JSON Schema without null; `choices` are the values of a choice.
     """
 
     name: Name
@@ -53,7 +53,7 @@ class Kind:
     restore: Convert = _same
     to_column: Convert = _same
     from_column: Convert = _same
-    words: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
     stored_as: str = ""
     collect: Callable[[str, object, list[FieldError]], Any] | None = None  # replaces `parse`, for several errors
 
@@ -88,10 +88,10 @@ def text(max_length: int | None = None, min_length: int | None = None, pattern: 
     return Kind(name="text", schema=schema, collect=collect)
 
 
-def choice(words: type[str] | tuple[str, ...]) -> Kind:
+def choice(choices: type[str] | tuple[str, ...]) -> Kind:
     """Build the kind of a field that has one of a few values: texts, or the members of an enumeration."""
-    known = words if isinstance(words, tuple) else tuple(each.value for each in words)  # type: ignore[attr-defined]
-    make: Convert = str if isinstance(words, tuple) else words
+    known = choices if isinstance(choices, tuple) else tuple(each.value for each in choices)  # type: ignore[attr-defined]
+    make: Convert = str if isinstance(choices, tuple) else choices
 
     def parse(value: object) -> Any:
         if isinstance(value, str) and value in known:
@@ -105,7 +105,7 @@ def choice(words: type[str] | tuple[str, ...]) -> Kind:
         show=str,
         restore=make,
         from_column=make,
-        words=known,
+        choices=known,
         stored_as=f"one of {', '.join(known)}",
     )
 
@@ -217,7 +217,7 @@ TAGS = Kind(
         "type": "array",
         "maxItems": MAX_TAGS,
         "uniqueItems": True,
-        "items": {"type": "string", "minLength": 1, "maxLength": MAX_TAG_LENGTH, "pattern": "^[^,]*$"},
+        "items": {"type": "string", "minLength": 1, "maxLength": MAX_TAG_CHARACTERS, "pattern": "^[^,]*$"},
     },
     collect=_collect_tags,
     show=list,

@@ -15,8 +15,13 @@ from hourbell.core.run.policies import CatchUp, Delivery, Overlap, Priority
 from hourbell.core.values.readers import ZERO
 
 NAME_PATTERN = "^[A-Za-z0-9_-]+$"
-MAX_NAME_LENGTH, MAX_SCHEDULE_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_SUBJECT_LENGTH = 100, 4_096, 10_000, 200
-MAX_POLICY_LENGTH = 60
+MAX_NAME_CHARACTERS, MAX_SCHEDULE_CHARACTERS, MAX_DESCRIPTION_CHARACTERS, MAX_SUBJECT_CHARACTERS = (
+    100,
+    4_096,
+    10_000,
+    200,
+)
+MAX_POLICY_CHARACTERS = 60
 DST = ("once", "wall", "skip")
 
 
@@ -62,19 +67,19 @@ def _checked(*rows: JobField) -> Iterator[JobField]:
         yield replace(row, default=defaults[row.name])
 
 
-_NAME = text(MAX_NAME_LENGTH, min_length=1, pattern=NAME_PATTERN)
+_NAME = text(MAX_NAME_CHARACTERS, min_length=1, pattern=NAME_PATTERN)
 _SCHEDULE = "Cron such as 0 9 * * 1-5, @daily, every 15m, at …, yearly … or RRULE:…"
 _RETRY = "Attempts and the waits between them: the name of a preset, or a policy."
 _ENABLED = "Whether a new job fires; ignored for an existing job."
 # fmt: off
 JOB_FIELDS = tuple(_checked(
     JobField("name", _NAME, "Letters, digits, _ and -; unique.", ("daily-cleanup",), has_option=False),
-    JobField("schedule", text(MAX_SCHEDULE_LENGTH, min_length=1), _SCHEDULE, ("0 3 * * *",), is_planning=True),
+    JobField("schedule", text(MAX_SCHEDULE_CHARACTERS, min_length=1), _SCHEDULE, ("0 3 * * *",), is_planning=True),
     JobField("timezone", text(), "An IANA time zone such as Europe/Paris.", ("America/New_York",), is_planning=True),
     JobField("dst", choice(DST), "What to do when clocks change.", is_planning=True),
     JobField("target", TARGET, "The target to call."),
     JobField("payload", ANY_JSON, "Any JSON value; the target gets it with each run."),
-    JobField("description", text(MAX_DESCRIPTION_LENGTH), "A description for people."),
+    JobField("description", text(MAX_DESCRIPTION_CHARACTERS), "A description for people."),
     JobField("catch_up", choice(CatchUp), "What happens to scheduled times that were missed.", is_planning=True,
              follows_schedule=True),
     JobField("catch_up_window", duration(), "How old a missed scheduled time may be."),
@@ -89,8 +94,8 @@ JOB_FIELDS = tuple(_checked(
     JobField("ends_at", INSTANT, "Nothing fires after this time.", is_planning=True),
     JobField("enabled", FLAG, _ENABLED, is_planning=True, has_option=False),
     JobField("tags", TAGS, "Labels to filter jobs by."),
-    JobField("subject", text(MAX_SUBJECT_LENGTH), "Who or what the job is for; lists can be filtered by it."),
-    JobField("alert_policy", text(MAX_POLICY_LENGTH), "Who is alerted, and when: the name of an alert policy, or none.",
+    JobField("subject", text(MAX_SUBJECT_CHARACTERS), "Who or what the job is for; lists can be filtered by it."),
+    JobField("alert_policy", text(MAX_POLICY_CHARACTERS), "When to alert, and whom: the name of a policy, or none.",
              ("billing",)),
     JobField("lane", text(), is_given=False, has_option=False),
     JobField("managed_by", text(), is_given=False, has_option=False),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hourbell.core.values.field_errors import FieldError, shown
 from hourbell.core.values.strict_json import text_problem
 
-MAX_TAGS, MAX_TAG_LENGTH = 50, 100
+MAX_TAGS, MAX_TAG_CHARACTERS = 50, 100
 
 
 def tag_errors(tags: object) -> Iterator[FieldError]:
@@ -14,8 +14,8 @@ def tag_errors(tags: object) -> Iterator[FieldError]:
         yield FieldError("/tags", f"tags is not a list of at most {MAX_TAGS} texts")
         return
     for position, tag in enumerate(tags):
-        if not isinstance(tag, str) or not 1 <= len(tag) <= MAX_TAG_LENGTH or not tag.isprintable() or "," in tag:
-            hint = f"write 1 to {MAX_TAG_LENGTH} printable characters without a comma"
+        if not isinstance(tag, str) or not 1 <= len(tag) <= MAX_TAG_CHARACTERS or not tag.isprintable() or "," in tag:
+            hint = f"write 1 to {MAX_TAG_CHARACTERS} printable characters without a comma"
             yield FieldError(f"/tags/{position}", f"{shown(tag)} cannot be a tag", hint)
         elif tag in tags[:position]:
             yield FieldError(f"/tags/{position}", f"the tag {shown(tag)} is there already", "leave it out")

@@ -31,10 +31,10 @@ _OWN_HEADERS = frozenset(
         "webhook-signature", "traceparent",
     }
 )  # fmt: skip
-_MAX_HEADERS, _MAX_VALUE_LENGTH = 50, 8_192
-_MAX_DEPTH = 32
+_MAX_HEADERS, _MAX_VALUE_CHARACTERS = 50, 8_192
+_MAX_DEPTH_LEVELS = 32
 _SCALARS = (str, int, float, type(None))  # checked first, because this check is fast
-_MAX_ERRORS, _MAX_MESSAGE_LENGTH = 10, 300
+_MAX_ERRORS, _MAX_MESSAGE_CHARACTERS = 10, 300
 
 
 class TargetError(ValueError):
@@ -112,8 +112,8 @@ TargetCall = HttpCall | SqlCall | TaskCall | QueueCall | ChannelCall
 def parse_target(target: Any) -> TargetCall:
     """Parse a target, or raise a TargetError with all its errors."""
     reader = _Reader(target if isinstance(target, Mapping) else {})
-    if _is_deeper(target, _MAX_DEPTH):
-        raise TargetError([FieldError("", f"target is nested more than {_MAX_DEPTH} deep")])
+    if _is_deeper(target, _MAX_DEPTH_LEVELS):
+        raise TargetError([FieldError("", f"target is nested more than {_MAX_DEPTH_LEVELS} deep")])
     match reader.values.get("type"):
         case "http":
             call: TargetCall | None = _http(reader)
@@ -132,7 +132,7 @@ def parse_target(target: Any) -> TargetCall:
             raise TargetError([FieldError("/type", f"type is {_shown(other)}; write {_TYPES}")])
     if reader.errors or call is None:
         errors = reader.errors[:_MAX_ERRORS]
-        raise TargetError([replace(error, message=error.message[:_MAX_MESSAGE_LENGTH]) for error in errors])
+        raise TargetError([replace(error, message=error.message[:_MAX_MESSAGE_CHARACTERS]) for error in errors])
     return call
 
 
@@ -199,8 +199,8 @@ def check_header(name: str, value: object) -> str | None:
         return f"the value of {name} is empty, or not a text"
     if not value.isascii() or not value.replace("\t", " ").isprintable():
         return f"the value of {name} is not printable ASCII text"
-    if len(value) > _MAX_VALUE_LENGTH:
-        return f"the value of {name} is longer than {_MAX_VALUE_LENGTH} characters"
+    if len(value) > _MAX_VALUE_CHARACTERS:
+        return f"the value of {name} is longer than {_MAX_VALUE_CHARACTERS} characters"
     return None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 ROOTS = ("payload", "run", "job")
-MAX_FILLED_CHARS = 1_048_576  # the same number as the max bytes of a body
+MAX_FILLED_CHARACTERS = 1_048_576  # the same number as the max bytes of a body
 _PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")  # unambiguous, so that matching never backtracks
 _SCALARS = (int, float, type(None))
 _INDEX = re.compile(r"[0-9]{1,18}", re.ASCII)
@@ -71,8 +71,8 @@ class _Filling:
 
     def _count(self, written: str) -> None:
         self._filled_chars += len(written)
-        if self._filled_chars > MAX_FILLED_CHARS:
-            raise TemplateError(f"the body's placeholders stand for more than {MAX_FILLED_CHARS} characters")
+        if self._filled_chars > MAX_FILLED_CHARACTERS:
+            raise TemplateError(f"the body's placeholders stand for more than {MAX_FILLED_CHARACTERS} characters")
 
 
 def template_problems(body: object) -> list[str]:

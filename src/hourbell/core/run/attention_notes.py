@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from hourbell.core.run.attention import LOSING_WITHIN
+from hourbell.core.run.error_line import error_line
 from hourbell.core.run.states import SkipReason
 from hourbell.core.schedule.preview import rfc3339
 
@@ -11,7 +12,7 @@ from hourbell.core.schedule.preview import rfc3339
 def failing_note(streak: int, error: str | None) -> str:
     """Describe the failures of a job, such as `failed 9 times in a row: HTTP 503`."""
     what = "failed" if streak <= 1 else f"failed {streak:,} times in a row"
-    return what if not error else f"{what}: {error}"
+    return what if not error else f"{what}: {error_line(error)}"
 
 
 def losing_note(lost: Mapping[SkipReason, int]) -> str:

@@ -4,7 +4,9 @@ import re
 from functools import lru_cache
 from hashlib import blake2b
 
-MAX_ERROR_LENGTH = 1_000  # characters of an error that count
+from hourbell.core.run.error_line import without_frames
+
+MAX_ERROR_CHARACTERS = 1_000  # characters of an error that count
 _RULES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -27,7 +29,7 @@ def normalize_error(error: str) -> str:
 
     The status of an HTTP answer is a cause of its own and stays.
     """
-    text = error[:MAX_ERROR_LENGTH]
+    text = error[:MAX_ERROR_CHARACTERS]
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return text.strip()
@@ -35,5 +37,5 @@ def normalize_error(error: str) -> str:
 
 def fingerprint_of(error: str | None, lane: str, reason: str | None) -> str:
     """Return the fingerprint of a failed run: 16 hexadecimal digits."""
-    parts = "\0".join((lane, reason or "", normalize_error(error or "")))
+    parts = "\0".join((lane, reason or "", normalize_error(without_frames(error or ""))))
     return blake2b(parts.encode(errors="surrogatepass"), digest_size=8).hexdigest()

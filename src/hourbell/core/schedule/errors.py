@@ -24,11 +24,11 @@ class ErrorDetail:
     hint: str | None = None
 
     def __str__(self) -> str:
-        place = [f"{self.field} field"] if self.field else []
+        location = [f"{self.field} field"] if self.field else []
         if self.column is not None:
-            place.append(f"column {self.column}")
+            location.append(f"column {self.column}")
         message = self.message if self.hint is None else f"{self.message}; {self.hint}"
-        return f"{', '.join(place)}: {message}" if place else message
+        return f"{', '.join(location)}: {message}" if location else message
 
 
 class ScheduleError(ValueError):

@@ -27,7 +27,7 @@ _MOMENT = re.compile(
     re.ASCII,
 )
 _YEARLY = re.compile(r"(\d\d)-(\d\d) +(\d\d):(\d\d)(?::(\d\d))?(?: +(\S+))?", re.ASCII)
-_MAX_INTERVAL = 100 * 366 * DAY
+_MAX_INTERVAL_SECONDS = 100 * 366 * DAY
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  local readings have no zone
 
 
@@ -100,7 +100,7 @@ def parse_interval(text: str, start: int) -> Interval:
     seconds = parse_duration(duration)
     if seconds is None:
         raise ScheduleError(_detail(f"{echo(duration)} is not a duration", text, start, _duration_hint(words)))
-    if not 1 <= seconds <= _MAX_INTERVAL:
+    if not 1 <= seconds <= _MAX_INTERVAL_SECONDS:
         allowed = "1s to 36600d"
         detail = ErrorDetail(f"{echo(duration)} is outside {allowed}", "interval", start + 1, echo(duration), allowed)
         raise ScheduleError(detail)

@@ -102,8 +102,8 @@ class Rule:
     def _chosen(self, days: Sequence[int]) -> list[int]:
         """Return the seconds of a period that BYSETPOS selects, in ascending order."""
         size, width = len(days) * len(self.times), len(self.times)
-        places = {at - 1 if at > 0 else size + at for at in self.positions}
-        return [days[at // width] * DAY + self.times[at % width] for at in sorted(places) if 0 <= at < size]
+        indexes = {at - 1 if at > 0 else size + at for at in self.positions}
+        return [days[at // width] * DAY + self.times[at % width] for at in sorted(indexes) if 0 <= at < size]
 
     def count_in(self, days: Sequence[int], first: int, end: int) -> int:
         """Count the seconds of the rule on a period's days in [first, end)."""

@@ -13,7 +13,7 @@ _FASTER = ("SECONDLY", "MINUTELY", "HOURLY")
 _STAMP = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?", re.ASCII)
 _BYDAY = re.compile(r"([+-]?\d{1,2})?(SU|MO|TU|WE|TH|FR|SA)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  local readings have no zone
-_MAX_COUNTED = 10_000
+_MAX_COUNTED_OCCURRENCES = 10_000
 _MAX_DAILY_TIMES = 1_440
 _RANGES = {
     "BYSECOND": (0, 59, False),
@@ -25,7 +25,7 @@ _RANGES = {
     "BYWEEKNO": (1, 53, True),
     "BYSETPOS": (1, 366, True),
     "INTERVAL": (1, 10_000, False),
-    "COUNT": (1, _MAX_COUNTED, False),
+    "COUNT": (1, _MAX_COUNTED_OCCURRENCES, False),
 }
 _PARTS = {*_RANGES, "FREQ", "UNTIL", "BYDAY", "WKST"}
 # RFC 5545, section 3.3.10: parts that a frequency must not have.
@@ -92,15 +92,15 @@ class _Reader:
     def _parameters(self, name: str, parameters: list[str], column: int) -> bool:
         """Check a line's parameters; return True if it has dates without a time."""
         for parameter in parameters:
-            place, column = column, column + len(parameter) + 1
+            start_column, column = column, column + len(parameter) + 1
             if parameter in (f"TZID={self._zone.name}", "VALUE=DATE-TIME", "VALUE=DATE"):
                 continue
             if parameter.startswith("TZID="):
                 message = f"{echo(parameter)} is not the schedule's zone, {self._zone.name}"
-                self._detail(message, place, parameter, "put the zone into the timezone field")
+                self._detail(message, start_column, parameter, "put the zone into the timezone field")
             else:
                 message = f"{name} parameter {echo(parameter)} is not understood"
-                self._detail(message, place, parameter, "leave it out")
+                self._detail(message, start_column, parameter, "leave it out")
         return "VALUE=DATE" in parameters
 
     def _split(self, value: str, column: int) -> None:

@@ -28,6 +28,7 @@ from typing import Final, Literal, cast, get_args
 
 from hourbell.core.schedule.calendar import DAY, END_OF_CALENDAR
 from hourbell.core.schedule.cron import Cron
+from hourbell.core.schedule.describe import describe
 from hourbell.core.schedule.errors import ErrorDetail, ScheduleError, echo
 from hourbell.core.schedule.forms import Instant, Interval, Yearly
 from hourbell.core.schedule.parse import Form, parse_form
@@ -35,7 +36,6 @@ from hourbell.core.schedule.pattern import OncePattern, Pattern
 from hourbell.core.schedule.recurrence import REACH, RecurrencePattern
 from hourbell.core.schedule.timeline import EveryReading, FirstPass, Timeline
 from hourbell.core.schedule.warnings import ScheduleWarning, find_warnings
-from hourbell.core.schedule.words import describe
 from hourbell.core.schedule.zones import Zone, load_zone, zone_names
 
 Dst = Literal["once", "wall", "skip"]

@@ -7,12 +7,12 @@ from itertools import islice
 
 from hourbell.core.schedule.calendar import DAY, KIND_MONTHS, KINDS, MINUTE, mask_of
 from hourbell.core.schedule.cron import Cron, days_by_date
+from hourbell.core.schedule.describe import clock, describe_date, joined
 from hourbell.core.schedule.fields import Span
 from hourbell.core.schedule.forms import Instant, Interval, Yearly
 from hourbell.core.schedule.pattern import MaskPattern, Pattern
 from hourbell.core.schedule.recurrence import RecurrencePattern
 from hourbell.core.schedule.timeline import Timeline
-from hourbell.core.schedule.words import clock, date_words, joined
 from hourbell.core.schedule.zones import Zone, local_time_at
 
 _YEAR = 366 * DAY
@@ -88,7 +88,7 @@ def _gaps(form: object, facts: _Facts) -> Iterator[ScheduleWarning]:
         if lost > 1:
             shown += f" to {clock(pattern.previous(resumes - 1) or reading)}"
         does = "does" if lost == 1 else "do"
-        says = f"{shown} {does} not exist on {date_words(reading // DAY)} in {zone.name}"
+        says = f"{shown} {does} not exist on {describe_date(reading // DAY)} in {zone.name}"
         at = (datetime.fromtimestamp(zone.starts[period], UTC),)
         if facts.timeline.skipped_reading(pattern, period) is not None:
             yield ScheduleWarning("gap", f"{says}; runs at {clock(resumes)}", at)

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from hourbell.core.schedule.errors import echo
 
-_MAX_UNKNOWN, _MAX_SUGGESTIONS, _MAX_NAME_LENGTH = 20, 5, 100
+_MAX_UNKNOWN_NAMES, _MAX_SUGGESTIONS, _MAX_NAME_CHARACTERS = 20, 5, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ def unknown_fields(
 ) -> Iterator[FieldError]:
     """Report unknown fields, up to a limit; the first few with a suggested name."""
     others = [name for name in value if name not in known]
-    for position, name in enumerate(others[:_MAX_UNKNOWN]):
-        short = str(name)[:_MAX_NAME_LENGTH]
+    for position, name in enumerate(others[:_MAX_UNKNOWN_NAMES]):
+        short = str(name)[:_MAX_NAME_CHARACTERS]
         close = get_close_matches(short, named, n=1) if position < _MAX_SUGGESTIONS else []
         hint = f"did you mean {close[0]}?" if close else f"write {', '.join(named)}"
         yield FieldError(inside(pointer, name), f"{echo(str(name))!r} is not a field here", hint)
-    if len(others) > _MAX_UNKNOWN:
-        yield FieldError(pointer, f"{len(others) - _MAX_UNKNOWN} more are not fields here")
+    if len(others) > _MAX_UNKNOWN_NAMES:
+        yield FieldError(pointer, f"{len(others) - _MAX_UNKNOWN_NAMES} more are not fields here")
 
 
 def pointer_to(*steps: str | int) -> str:
@@ -61,7 +61,7 @@ def pointer_to(*steps: str | int) -> str:
 def inside(pointer: str, name: object) -> str:
     """Return the pointer to a field, or to its parent if the name is too long to repeat in an answer."""
     text = str(name)
-    return pointer + pointer_to(text) if len(text) <= _MAX_NAME_LENGTH else pointer
+    return pointer + pointer_to(text) if len(text) <= _MAX_NAME_CHARACTERS else pointer
 
 
 def shown(value: object) -> str:

@@ -20,7 +20,7 @@ MAX_ATTEMPTS, MAX_WAITS = 100, 100
 RETRY_FIELDS = ("attempts", "backoff", "spread")
 ZERO, SECOND = timedelta(0), timedelta(seconds=1)
 _MAX_SECONDS = MAX_DURATION.total_seconds()
-_MAX_DURATION_LENGTH = 50
+_MAX_DURATION_CHARACTERS = 50
 _DURATION_HINT = "write a text such as 90s, 15m, 2h30m or 1d, or a number of seconds"
 _INSTANT_HINT = "write one with an offset, as in 2026-12-24T18:00:00Z"
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
@@ -54,7 +54,7 @@ def read_duration(value: object, minimum: timedelta = ZERO, maximum: timedelta =
     """Read text such as 90s, 15m or 1d, a number of seconds or a timedelta; raise an InvalidValue if out of range."""
     duration: timedelta | None = None
     if isinstance(value, str):
-        duration = _duration_of(value) if len(value) <= _MAX_DURATION_LENGTH else None
+        duration = _duration_of(value) if len(value) <= _MAX_DURATION_CHARACTERS else None
     elif isinstance(value, timedelta):
         duration = value
     elif isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -39,7 +39,7 @@ def parse_json(data: bytes, *, deepest: int = DEEPEST, max_values: int | None = 
         value: object = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         what = error.msg[:1].lower() + error.msg[1:].removesuffix(" at").removesuffix(" starting")
-        raise NotJson(f"this is not JSON: {what}, at {_place(text, error.pos)}") from None
+        raise NotJson(f"this is not JSON: {what}, at {_location(text, error.pos)}") from None
     if _SUSPECT_ESCAPE.search(text):
         problem = json_problem(value, deepest=deepest, max_values=None)  # values were counted above
         if problem is not None:
@@ -121,7 +121,7 @@ def _check_depth(text: str, deepest: int) -> None:
         if character in "[{":
             depth += 1
             if depth > deepest:
-                raise NotJson(f"{_too_deep(deepest)}, at {_place(text, found.start())}")
+                raise NotJson(f"{_too_deep(deepest)}, at {_location(text, found.start())}")
         elif character in "]}":
             depth -= 1
 
@@ -139,7 +139,7 @@ def _too_deep(deepest: int) -> str:
     return f"the JSON is nested more than {deepest} deep"
 
 
-def _place(text: str, position: int) -> str:
+def _location(text: str, position: int) -> str:
     line = text.count("\n", 0, position) + 1
     return f"line {line}, column {position - text.rfind(chr(10), 0, position)}"
 

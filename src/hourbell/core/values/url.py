@@ -18,7 +18,7 @@ _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})", re.ASCII)
-_KEPT = "/?:@!$&'()*+,;=%"  # what RFC 3986 allows in a path and a query besides letters, digits and -._~
+_UNESCAPED = "/?:@!$&'()*+,;=%"  # what RFC 3986 allows in a path and a query besides letters, digits and -._~
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _path(text: str) -> str:
     if _LONE_PERCENT.search(text):
         raise ValueError("a % stands before two hexadecimal digits; write %25 for a percent sign")
     path, _, query = text.partition("?")
-    return quote(f"{path or '/'}?{query}" if query else path or "/", safe=_KEPT)
+    return quote(f"{path or '/'}?{query}" if query else path or "/", safe=_UNESCAPED)
 
 
 def _shown(host: str) -> str:

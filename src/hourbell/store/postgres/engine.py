@@ -98,9 +98,9 @@ class PostgresEngineStore:
             if orphaned:
                 await write_settlements(connection, [SettledAttempt(hand_back(run_of(row), now)) for row in orphaned])
                 await connection.execute(SQL["wake"], Wake.RUNS)
-        kept = {_held(row) for row in renewed}
+        renewed_keys = {_held(row) for row in renewed}
         return HeartbeatReply(
-            tuple(each for each in held if each not in kept),
+            tuple(each for each in held if each not in renewed_keys),
             tuple(row["run_id"] for row in cancels),
             tuple(_held(row) for row in orphaned),
             tuple(_held(row) for row in unheld if _held(row) not in orphans),

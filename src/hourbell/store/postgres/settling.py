@@ -37,10 +37,10 @@ async def note_late(connection: Any, left: Sequence[SettledAttempt]) -> set[Leas
 
 
 async def _unwritten(connection: Any, statement: str, arrays: Sequence[Any], *values: Any) -> set[LeaseKey]:
-    told = await connection.fetch(SQL[statement], *arrays, *values)
-    if told and told[0]["runs"] is None:
+    rows = await connection.fetch(SQL[statement], *arrays, *values)
+    if rows and rows[0]["runs"] is None:
         return set()  # all were written
-    written = set(map(LeaseKey, told[0]["runs"], told[0]["attempts"])) if told else set()
+    written = set(map(LeaseKey, rows[0]["runs"], rows[0]["attempts"])) if rows else set()
     runs, attempts, *_ = arrays
     return set(map(LeaseKey, runs, attempts)) - written
 

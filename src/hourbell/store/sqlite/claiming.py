@@ -77,11 +77,13 @@ class ReadyRuns:
         return sorted(map(Waiting._make, json.loads(self.text)), key=_by_rank)
 
 
-def joined(lines: Iterable[ReadyRuns]) -> ReadyRuns:
+def joined(parts: Iterable[ReadyRuns]) -> ReadyRuns:
     """Combine several into one."""
-    some = [line for line in lines if line.count]
+    some = [ready for ready in parts if ready.count]
     return ReadyRuns(
-        sum(line.count for line in some), _joined(line.text for line in some), _joined(line.row_ids for line in some)
+        sum(ready.count for ready in some),
+        _joined(ready.text for ready in some),
+        _joined(ready.row_ids for ready in some),
     )
 
 
@@ -90,7 +92,7 @@ def _joined(arrays: Iterable[str]) -> str:
 
 
 def suspect_of(session: Session, lanes: Sequence[str], now: datetime, suspect_after: int) -> ReadyRuns:
-    return _line(session, SQL["suspect"], lanes, now, suspect_after)
+    return _ready_runs(session, SQL["suspect"], lanes, now, suspect_after)
 
 
 def ready_of(session: Session, demand: LaneDemand, now: datetime, suspect_after: int) -> ReadyRuns:
@@ -98,25 +100,25 @@ def ready_of(session: Session, demand: LaneDemand, now: datetime, suspect_after:
 
     The JSON is parsed only if more runs are found than wanted: the writer thread competes for the interpreter lock.
     """
-    lines: list[ReadyRuns] = []
+    parts: list[ReadyRuns] = []
     found = 0
     for rank in Rank:
         enough = min(demand.free, max(0, demand.free - found) + demand.oldest)
         if enough > 0:
-            lines.append(_line(session, SQL["line"], demand.lane, rank, now, enough, suspect_after))
-            found += lines[-1].count
-    whole = joined(lines)
+            parts.append(_ready_runs(session, SQL["ready_runs"], demand.lane, rank, now, enough, suspect_after))
+            found += parts[-1].count
+    whole = joined(parts)
     return whole if found <= demand.free else ReadyRuns.of(_first(whole.runs, demand))
 
 
-def _first(line: list[Waiting], demand: LaneDemand) -> list[Waiting]:
-    by_age = sorted(line, key=lambda run: run.ready_at)
+def _first(ready: list[Waiting], demand: LaneDemand) -> list[Waiting]:
+    by_age = sorted(ready, key=lambda run: run.ready_at)
     first = by_age[: min(demand.oldest, demand.free)]
     taken = {run.id for run in first}
-    return first + [run for run in line if run.id not in taken][: demand.free - len(first)]
+    return first + [run for run in ready if run.id not in taken][: demand.free - len(first)]
 
 
-def _line(session: Session, sql: str, *values: Any) -> ReadyRuns:
+def _ready_runs(session: Session, sql: str, *values: Any) -> ReadyRuns:
     row = session.fetch_one(sql, *values)
     assert row is not None
     return ReadyRuns(row["count"], row["runs"], row["row_ids"])

@@ -90,9 +90,9 @@ class SqliteEngineStore:
             if not held:
                 return HeartbeatReply((), (), handed_back, unheld)
             rows = session.fetch(SQL["renew"], [(each.run_id, each.attempt) for each in held], lease_until, node.id)
-            kept = {LeaseKey(row["id"], row["attempt"]) for row in rows}
+            renewed_keys = {LeaseKey(row["id"], row["attempt"]) for row in rows}
             cancels = session.fetch(SQL["cancels_of"], [each.run_id for each in held])
-            lost = tuple(each for each in held if each not in kept)
+            lost = tuple(each for each in held if each not in renewed_keys)
             return HeartbeatReply(lost, tuple(row["run_id"] for row in cancels), handed_back, unheld)
 
         return await self._runner.write(renew)
@@ -145,12 +145,12 @@ class SqliteEngineStore:
     ) -> list[Run]:
         def claim(session: Session) -> ReadyRuns:
             if suspects:
-                line = suspect_of(session, [demand.lane for demand in demands if demand.free > 0], now, suspect_after)
+                ready = suspect_of(session, [demand.lane for demand in demands if demand.free > 0], now, suspect_after)
             else:
-                line = joined(ready_of(session, demand, now, suspect_after) for demand in demands)
-            if line.count and session.execute(SQL["claim"], line.row_ids, node, lease_until, now) != line.count:
+                ready = joined(ready_of(session, demand, now, suspect_after) for demand in demands)
+            if ready.count and session.execute(SQL["claim"], ready.row_ids, node, lease_until, now) != ready.count:
                 raise RuntimeError("a run that was found waiting does not wait any more")  # rolls the claim back
-            return line
+            return ready
 
         return [run.claimed() for run in (await self._runner.write(claim)).runs]
 

@@ -173,7 +173,7 @@ cross join ranks
 where found.lane is not null
 group by found.lane
 
--- name: line
+-- name: ready_runs
 -- All rows in one value, because each fetched row takes the interpreter lock, which other threads need. `row_id` is the
 -- rowid, by which a claim finds the run again.
 select count(*) as count, json_group_array(json_array(

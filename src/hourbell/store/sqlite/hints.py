@@ -25,7 +25,7 @@ class Listener:
         self._event.clear()
         return [wake for wake in Wake if wake in heard]
 
-    def tell(self, wakes: Iterable[Wake]) -> None:
+    def notify(self, wakes: Iterable[Wake]) -> None:
         with suppress(RuntimeError):  # its event loop is closed
             self._loop.call_soon_threadsafe(self._hear, frozenset(wakes))
 
@@ -52,4 +52,4 @@ class Hints:
     def announce(self, wakes: Collection[Wake]) -> None:
         if wakes:  # an empty set must not wake a listener
             for listener in self._listeners:
-                listener.tell(wakes)
+                listener.notify(wakes)

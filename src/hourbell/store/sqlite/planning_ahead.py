@@ -67,10 +67,10 @@ class PlanningAhead:
         return await self._runner.write(lambda session: plan_due(session, now, limit, decide))
 
     async def _write(self, batch: Batch, due: Due, now: datetime, *, is_full: bool) -> Planned:
-        words = StatementParams.of(batch, due.unsaved, now)
+        params = StatementParams.of(batch, due.unsaved, now)
 
         def write(session: Session) -> Planned:
-            lanes = words.write(session, by="engine", if_unchanged=True)
+            lanes = params.write(session, by="engine", if_unchanged=True)
             return planned(session, batch, lanes, (), now, is_full=is_full)
 
         return await self._runner.write(write)

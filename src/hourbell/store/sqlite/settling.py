@@ -114,9 +114,9 @@ def write_successes(session: Session, successes: Successes) -> bool:
 
 def _plain(success: Success) -> list[Any]:
     """Convert a success to JSON values; its result and response come last, and are omitted if all are null."""
-    run_id, attempt, begun_at, at, *words = success
+    run_id, attempt, begun_at, at, *rest = success
     row = [run_id.hex, attempt, None if begun_at is None else microseconds(begun_at), microseconds(at)]
-    return row if words == _SILENT else row + words
+    return row if rest == _SILENT else row + rest
 
 
 def note_late(session: Session, left: Sequence[SettledAttempt]) -> set[LeaseKey]:

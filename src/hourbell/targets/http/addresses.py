@@ -20,13 +20,13 @@ _PORTS = frozenset({80, 443})
 _MINUTE = 60.0
 _NETWORKS = "HOURBELL_ALLOW_NETWORKS"
 _HINT = f"{_NETWORKS} may name its network"
-_KEPT_CLOSED = "an address that this installation keeps closed"  # must not reveal which server that is
+_DENIED = "an address that this installation keeps closed"  # must not reveal which server that is
 _LAN = tuple(ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"))
 _GLOBAL_IPV6 = IPv6Network("2000::/3")  # all of IPv6 that is allocated for the public internet
 # Networks that `is_global` accepts in some Python release, although no receiver can be there.
 _CLOSED: tuple[tuple[Network, str], ...] = tuple(
-    (ip_network(network), words)
-    for network, words in (
+    (ip_network(network), reason)
+    for network, reason in (
         ("::/96", "an IPv4-compatible address"),
         ("64:ff9b::/96", "a NAT64 address"),
         ("64:ff9b:1::/48", "a NAT64 address"),
@@ -85,11 +85,11 @@ class AddressRules:
         address = plain(address)
         if any(self._leads_to(server, address, port) for server in self.own_servers()):
             reason = f"{address} port {port} leads to a server of Hourbell's own, which no webhook may reach"
-            return Prohibition(reason, _KEPT_CLOSED)
+            return Prohibition(reason, _DENIED)
         if _is_in(address, self.allow_networks) or (address.is_loopback and self.allow_loopback()):
             return None
         if _is_in(address, self.deny_networks):
-            return Prohibition(f"{address} is in a network that the operator has closed to webhooks", _KEPT_CLOSED)
+            return Prohibition(f"{address} is in a network that the operator has closed to webhooks", _DENIED)
         if address in self.own_addresses():
             kind = "an address of the machine that Hourbell runs on"
             return Prohibition(f"{address} is {kind}; {_HINT}", kind, _NETWORKS)
@@ -144,9 +144,9 @@ def _kind_if_closed(address: Address) -> str | None:
         return "a multicast address"
     if _is_in(address, _LAN):
         return "a private address"
-    for network, words in _CLOSED:
+    for network, reason in _CLOSED:
         if address in network:
-            return words
+            return reason
     if address.is_global and (isinstance(address, IPv4Address) or address in _GLOBAL_IPV6):
         return None
     return "not an address of the public internet"
@@ -183,13 +183,13 @@ def _ipv6_here(table: str) -> list[Address]:
     return [IPv6Address(bytes.fromhex(line[:32])) for line in table.splitlines()]
 
 
-def kept_for_a_minute(read: Callable[[], T], elapsed: Callable[[], float]) -> Callable[[], T]:
+def cached_for_a_minute(read: Callable[[], T], elapsed: Callable[[], float]) -> Callable[[], T]:
     """Wrap `read` in a cache, so that its value is at most a minute old."""
-    kept: list[tuple[float, T]] = []
+    cached: list[tuple[float, T]] = []
 
     def answer() -> T:
-        if not kept or elapsed() - kept[0][0] >= _MINUTE:
-            kept[:] = [(elapsed(), read())]
-        return kept[0][1]
+        if not cached or elapsed() - cached[0][0] >= _MINUTE:
+            cached[:] = [(elapsed(), read())]
+        return cached[0][1]
 
     return answer

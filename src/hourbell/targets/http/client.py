@@ -98,17 +98,17 @@ class HttpTransport:
         """Return an idle or new connection for the request, after `begin` has allowed to send it."""
         watch.start("dns")
         addresses = await self._policy.addresses_of(request.url)
-        kept = self._kept(request.url, addresses)
-        connection = kept if kept is not None else await self._opened(request, addresses, watch)
+        reusable = self._reusable(request.url, addresses)
+        connection = reusable if reusable is not None else await self._opened(request, addresses, watch)
         watch.start(None)
         try:
             if not await begin():
                 raise NotBegun
-            while connection is kept and not connection.is_quiet():
+            while connection is reusable and not connection.is_quiet():
                 # The receiver has closed the connection. Nothing has been sent, so another connection is safe.
                 self._end(connection, may_keep=False)
-                kept = self._kept(request.url, addresses)
-                connection = kept if kept is not None else await self._opened(request, addresses, watch)
+                reusable = self._reusable(request.url, addresses)
+                connection = reusable if reusable is not None else await self._opened(request, addresses, watch)
         except BaseException:
             self._end(connection, may_keep=False)
             raise
@@ -126,7 +126,7 @@ class HttpTransport:
             if not limit.is_over:
                 raise
 
-    def _kept(self, url: Url, addresses: Sequence[Address]) -> HttpConnection | None:
+    def _reusable(self, url: Url, addresses: Sequence[Address]) -> HttpConnection | None:
         while (connection := self._idle.take(url.origin, addresses)) is not None:
             if self._policy.forbids(connection.address, url.port) is None:
                 return connection
@@ -150,7 +150,7 @@ class HttpTransport:
 
     def _end(self, connection: HttpConnection, *, may_keep: bool) -> None:
         connection.forget()
-        if may_keep and not self._is_closed and connection.may_be_kept():
+        if may_keep and not self._is_closed and connection.may_be_reused():
             self._idle.keep(connection)
         else:
             connection.abort()

@@ -67,10 +67,10 @@ _DEADLINE: dict[Phase | None, str] = {
 
 
 def of_connecting(error: OSError, address: Address, port: int) -> str:
-    place = f"{address} port {port}"
+    endpoint = f"{address} port {port}"
     if isinstance(error, TimeoutError):
-        return f"no connection to {place} in time"
-    return _CONNECTING.get(error.errno or 0, "no connection to {place}").format(place=place)
+        return f"no connection to {endpoint} in time"
+    return _CONNECTING.get(error.errno or 0, "no connection to {place}").format(endpoint=endpoint)
 
 
 def joined(problems: Sequence[str]) -> str:

@@ -16,8 +16,8 @@ from hourbell.targets.http.transport import TransportError
 MAX_SECONDS = 2.0  # that a definition waits for DNS lookups
 MAX_LOOKUPS = 4  # at a time, for all definitions together
 MAX_HOSTS = 20  # looked up for one request
-_KEPT_SECONDS = 60.0
-_MAX_KEPT = 1_000
+_CACHE_SECONDS = 60.0
+_MAX_CACHED_HOSTS = 1_000
 
 Host = tuple[str, int]  # a name and a port
 
@@ -40,7 +40,7 @@ class HostCheck:
         self._prohibits = prohibits
         self._elapsed = elapsed
         self._open: dict[Host, asyncio.Task[tuple[Address, ...]]] = {}
-        self._kept: OrderedDict[Host, tuple[float, tuple[Address, ...]]] = OrderedDict()
+        self._cache: OrderedDict[Host, tuple[float, tuple[Address, ...]]] = OrderedDict()
 
     async def __call__(self, urls: Iterable[Url]) -> dict[str, str]:
         """Return a warning for each origin that webhooks may not reach, as far as lookups end in time."""
@@ -80,17 +80,17 @@ class HostCheck:
         del self._open[host]
         if task.cancelled() or task.exception() is not None:
             return
-        self._kept[host] = self._elapsed(), task.result()
-        self._kept.move_to_end(host)
-        while len(self._kept) > _MAX_KEPT:
-            self._kept.popitem(last=False)
+        self._cache[host] = self._elapsed(), task.result()
+        self._cache.move_to_end(host)
+        while len(self._cache) > _MAX_CACHED_HOSTS:
+            self._cache.popitem(last=False)
 
     def _is_known(self, host: Host) -> bool:
-        kept = self._kept.get(host)
-        return kept is not None and self._elapsed() - kept[0] < _KEPT_SECONDS
+        cached = self._cache.get(host)
+        return cached is not None and self._elapsed() - cached[0] < _CACHE_SECONDS
 
     def _warning(self, host: Host) -> str | None:
-        _, addresses = self._kept.get(host, (0.0, ()))
+        _, addresses = self._cache.get(host, (0.0, ()))
         name, port = host
         found = (self._prohibits(address, port) for address in addresses)
         return next((_message(name, each) for each in found if each is not None), None)

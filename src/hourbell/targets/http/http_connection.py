@@ -89,7 +89,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLOUT)
 
-    def may_be_kept(self) -> bool:
+    def may_be_reused(self) -> bool:
         """Return True if the connection is reusable as far as the event loop knows.
 
         It must be open, with an empty write buffer, and must have received no unsolicited data.
@@ -105,7 +105,7 @@ class HttpConnection(asyncio.Protocol):
         It polls the socket, because the event loop may not have seen the receiver's last action yet, and because under
         TLS the transport does not know about data in the layer below.
         """
-        return self.may_be_kept() and [event for _, event in self._poll.poll(0)] == [select.POLLOUT]
+        return self.may_be_reused() and [event for _, event in self._poll.poll(0)] == [select.POLLOUT]
 
     def send(self, request: bytes) -> ResponseState | None:
         """Send a request and return its response; return None, without sending, if the connection is closed."""

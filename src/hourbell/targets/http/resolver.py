@@ -20,8 +20,8 @@ from hourbell.targets.http.addresses import Address, AddressRules, Prohibition, 
 from hourbell.targets.http.transport import Refused, TransportError
 
 PATIENCE_SECONDS = 0.5  # to wait for a new answer when there is a cached one
-KEPT_SECONDS = 600.0  # for which a cached answer is used while there is no newer one
-_MAX_KEPT = 10_000
+STALE_SECONDS = 600.0  # for which a cached answer is used while there is no newer one
+_MAX_CACHED_HOSTS = 10_000
 _MINUTE = 60.0
 _SOON = 5.0  # seconds until a failed lookup is retried
 _NO_SUCH_NAME = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
@@ -45,13 +45,13 @@ class SystemResolver:
     """
 
     def __init__(
-        self, *, timeout: float, patience: float = PATIENCE_SECONDS, kept_seconds: float = KEPT_SECONDS
+        self, *, timeout: float, patience: float = PATIENCE_SECONDS, stale_seconds: float = STALE_SECONDS
     ) -> None:
         self._timeout = timeout
         self._patience = patience
-        self._kept_seconds = kept_seconds
+        self._stale_seconds = stale_seconds
         self._open: dict[_Name, asyncio.Task[tuple[Address, ...]]] = {}
-        self._kept: OrderedDict[_Name, tuple[float, tuple[Address, ...]]] = OrderedDict()
+        self._cache: OrderedDict[_Name, tuple[float, tuple[Address, ...]]] = OrderedDict()
 
     async def resolve(self, host: str, port: int) -> tuple[Address, ...]:
         name = (host, port)
@@ -69,17 +69,17 @@ class SystemResolver:
 
     def _older(self, name: _Name) -> tuple[Address, ...]:
         """Return the addresses of a cached answer that is not too old; none if there is no such answer."""
-        kept_at, addresses = self._kept.get(name, (0.0, ()))
-        return addresses if addresses and asyncio.get_running_loop().time() - kept_at < self._kept_seconds else ()
+        kept_at, addresses = self._cache.get(name, (0.0, ()))
+        return addresses if addresses and asyncio.get_running_loop().time() - kept_at < self._stale_seconds else ()
 
     def _finish(self, name: _Name, task: "asyncio.Task[tuple[Address, ...]]") -> None:
         del self._open[name]
         if task.cancelled() or task.exception() is not None:  # retrieved, so that asyncio logs no warning
             return
-        self._kept[name] = task.get_loop().time(), task.result()
-        self._kept.move_to_end(name)
-        if len(self._kept) > _MAX_KEPT:
-            self._kept.popitem(last=False)
+        self._cache[name] = task.get_loop().time(), task.result()
+        self._cache.move_to_end(name)
+        if len(self._cache) > _MAX_CACHED_HOSTS:
+            self._cache.popitem(last=False)
 
 
 async def look_up(host: str, port: int, threads: Executor | None = None) -> tuple[Address, ...]:

@@ -30,7 +30,7 @@ from hourbell.targets.pool import Pool
 log = logging.getLogger("hourbell.targets")
 
 _MAX_CACHED_ITEMS = 10_000
-_MAX_KEPT_BYTES = 8_192  # of each cache entry, about: a larger one is parsed again for every attempt
+_MAX_CACHED_BYTES = 8_192  # of each cache entry, about: a larger one is parsed again for every attempt
 _VALUE_BYTES = 64  # overhead of any value, about
 
 
@@ -119,9 +119,9 @@ class HttpTarget:
         if not call.secrets:
             return _NONE
         key = (call.run.job_id, origin)
-        kept = self._opened.get(key)
-        if kept is not None and kept[0] == call.secrets:
-            return kept[1]
+        cached = self._opened.get(key)
+        if cached is not None and cached[0] == call.secrets:
+            return cached[1]
         self._opened.pop(key, None)
         opened = self._open(call.secrets, origin)
         if _is_small(opened.headers):
@@ -184,7 +184,7 @@ def _request(version: _Version, call: Call, secrets: _Secrets) -> Request:
 
 def _is_small(value: object) -> bool:
     """Return True if a JSON value takes little memory; stop counting at the limit."""
-    left, values = _MAX_KEPT_BYTES, [value]
+    left, values = _MAX_CACHED_BYTES, [value]
     while values and left > 0:
         each = values.pop()
         left -= _VALUE_BYTES

@@ -50,9 +50,9 @@ def bind(function: Function, args: Mapping[str, object]) -> Arguments:
     return Arguments(tuple(named), tuple(casts), tuple(values))
 
 
-def _cast(parameter: Parameter, place: int, value: Bound) -> str:
+def _cast(parameter: Parameter, index: int, value: Bound) -> str:
     """Return SQL that casts text, or an array of text, to the parameter's type: the server can parse every type."""
-    return f"${place}::pg_catalog.{'_text' if isinstance(value, list) else 'text'}::{parameter.type}"
+    return f"${index}::pg_catalog.{'_text' if isinstance(value, list) else 'text'}::{parameter.type}"
 
 
 def _bound(parameter: Parameter, value: object) -> Bound:

@@ -16,7 +16,7 @@ from tests.targets.http.fuzz.promises import BrokenPromise, Seen, hold_promises
 
 CORPUS = Path(__file__).parent / "corpus"
 _TRACED = frozenset({client.__file__, http_connection.__file__})
-_MAX_KEPT_BYTES = 2_000  # of an answer that is kept because it reaches something new
+_MAX_CACHED_BYTES = 2_000  # of an answer that is kept because it reaches something new
 _WAYS = 12  # in which an answer of the corpus is given
 _NEW = 0.3  # of the answers are made, the others are mutations
 
@@ -66,7 +66,7 @@ def fuzz(seed: int, cases: int, corpus: Sequence[bytes], *, max_broken: int = 5)
         while report.cases < cases + len(corpus) and len(report.broken) < max_broken:
             answer = make_answer(random) if random.random() < _NEW else mutate(random, random.choice(pool), pool)
             is_new = await _try(answer, random, report)
-            if is_new and len(answer) <= _MAX_KEPT_BYTES:
+            if is_new and len(answer) <= _MAX_CACHED_BYTES:
                 pool.append(answer)
                 report.kept.append(answer)
 

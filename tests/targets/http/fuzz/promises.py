@@ -132,18 +132,18 @@ def _whole(answer: bytes) -> list[tuple[float, bytes]]:
 def _cuts(answer: bytes, random: Random) -> Iterable[list[tuple[float, bytes]]]:
     if len(answer) <= _EACH_BYTE:
         yield [(0.0, answer[at : at + 1]) for at in range(len(answer))]
-    places = random.sample(range(len(answer) + 1), min(len(answer), random.randint(1, 6)))
-    yield [(0.0, piece) for piece in _cut(answer, places)]
+    offsets = random.sample(range(len(answer) + 1), min(len(answer), random.randint(1, 6)))
+    yield [(0.0, piece) for piece in _cut(answer, offsets)]
 
 
 def _slowly(answer: bytes, random: Random) -> list[tuple[float, bytes]]:
-    places = random.sample(range(len(answer) + 1), min(len(answer), 3))
-    return [(random.choice(_WAITS), piece) for piece in _cut(answer, places)]
+    offsets = random.sample(range(len(answer) + 1), min(len(answer), 3))
+    return [(random.choice(_WAITS), piece) for piece in _cut(answer, offsets)]
 
 
-def _cut(answer: bytes, places: Sequence[int]) -> list[bytes]:
+def _cut(answer: bytes, offsets: Sequence[int]) -> list[bytes]:
     """Cut an answer at places, and what is longer than a piece can be into several."""
-    bounds = [0, *sorted(places), len(answer)]
+    bounds = [0, *sorted(offsets), len(answer)]
     parts = [answer[start:stop] for start, stop in pairwise(bounds)]
     return [part[at : at + _PIECE_BYTES] for part in parts for at in range(0, len(part), _PIECE_BYTES)]
 

@@ -45,7 +45,7 @@ export function RunNow({ job }: { job: string }) {
     toast({ text: `${job} runs now`, action: ['Watch the run', () => navigate(runPath(run_id))] })
   }
   return (
-    <Button size="small" needs="operator" isBusy={isBusy} onClick={() => run(trigger)} aria-label={`Run ${job} now`}>
+    <Button size="small" needs="operator" isBusy={isBusy} onClick={() => run(trigger)} aria-label={`Run now: ${job}`}>
       Run now
     </Button>
   )
@@ -101,7 +101,7 @@ export function FixOverlap({ row }: { row: TimelineRow }) {
   const [isOpen, setOpen] = useState(false)
   return (
     <>
-      <Button size="small" needs="editor" onClick={() => setOpen(true)} aria-label={`Fix the overlap of ${row.job.name}`}>
+      <Button size="small" needs="editor" onClick={() => setOpen(true)} aria-label={`Fix overlap of ${row.job.name}`}>
         Fix overlap
       </Button>
       {isOpen && <OverlapDialog row={row} onClose={() => setOpen(false)} />}

@@ -5,6 +5,7 @@ import { OutcomeMark } from '../../components/Outcome'
 import { Sparkline } from '../../components/Sparkline'
 import { RelativeTime, Time } from '../../components/Time'
 import { formatDuration } from '../../lib/duration'
+import { errorLine } from '../../lib/errorLine'
 import { FATE_WORDS, fateOf, formatPercent, TONES, type Fate } from '../../lib/outcome'
 import { jobPath, runPath } from '../../lib/url'
 
@@ -102,7 +103,7 @@ export function LastResult({ job }: { job: Job }) {
       )}
       <div className="jobs-words">
         <RelativeTime at={at} zone={job.timezone} />
-        {fate === 'failed' && error && ` · ${error}`}
+        {fate === 'failed' && error && ` · ${errorLine(error)}`}
       </div>
     </div>
   )

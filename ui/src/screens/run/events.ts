@@ -1,5 +1,6 @@
 /** What happened to a run, in order, and what comes next: pure functions of the run. */
 import type { Attempt, RunDetail } from '../../api/types'
+import { errorLine } from '../../lib/errorLine'
 import { formatDuration } from '../../lib/duration'
 import { count, REASON_WORDS, type Fate } from '../../lib/outcome'
 import { toMs } from '../../lib/time'
@@ -54,12 +55,6 @@ function attemptEvent(attempt: Attempt): RunEvent {
     fate: OUTCOME_FATES[attempt.outcome] ?? 'failed',
     detail: [attempt.outcome, attempt.error ? errorLine(attempt.error) : attempt.status_code ? `HTTP ${attempt.status_code}` : ''].filter(Boolean).join(': '),
   }
-}
-
-/** The line of an error that says what is wrong: the last one of a traceback, else the first. */
-export function errorLine(error: string): string {
-  const lines = error.split('\n').filter((line) => line.trim())
-  return (lines[0]?.startsWith('Traceback') ? lines.at(-1) : lines[0]) ?? error
 }
 
 /** One sentence: what became of the run. */

@@ -64,7 +64,7 @@ def clock(seconds: int) -> str:
     return f"{hour:02}:{minute:02}:{second:02}" if second else f"{hour:02}:{minute:02}"
 
 
-def date_words(day: int) -> str:
+def describe_date(day: int) -> str:
     """Format a day number as 8 March 2026."""
     on = _LOCAL_EPOCH + timedelta(days=day)
     return f"{on.day} {MONTHS[on.month - 1]} {on.year}"
@@ -206,8 +206,8 @@ def _weekday_term(term: Term) -> str:
 def _grouped(terms: Sequence[Term], of_spans: Callable[[list[Span]], str], of_term: Callable[[Term], str]) -> list[str]:
     """Describe all numbers of a day field together, then its special terms one by one."""
     spans = [term for term in terms if isinstance(term, Span)]
-    words = [of_spans(spans)] if spans else []
-    return words + [of_term(term) for term in terms if not isinstance(term, Span)]
+    phrases = [of_spans(spans)] if spans else []
+    return phrases + [of_term(term) for term in terms if not isinstance(term, Span)]
 
 
 def _union(spans: Sequence[Span]) -> list[int]:
@@ -255,10 +255,10 @@ def _years(cron: Cron) -> str:
 
 
 def _interval(form: Interval) -> str:
-    words = f"Every {_duration(form.seconds)}"
+    text = f"Every {_duration(form.seconds)}"
     if form.seconds >= DAY:
-        words += " (a day is 24 hours here, whatever the clock does)"
-    return words + (f", counted from {_moment(form.anchor)}" if form.anchor.second else "")
+        text += " (a day is 24 hours here, whatever the clock does)"
+    return text + (f", counted from {_moment(form.anchor)}" if form.anchor.second else "")
 
 
 def _duration(seconds: int) -> str:
@@ -267,25 +267,25 @@ def _duration(seconds: int) -> str:
         number, seconds = divmod(seconds, size)
         if number:
             parts.append(f"{number} {unit}{'s' if number > 1 else ''}")
-    words = joined(parts)
-    return words.removeprefix("1 ") if len(parts) == 1 else words
+    text = joined(parts)
+    return text.removeprefix("1 ") if len(parts) == 1 else text
 
 
 def _moment(moment: Moment) -> str:
     day, time = divmod(moment.second, DAY)
-    return f"{clock(time)} on {date_words(day)}{' UTC' if moment.is_instant else ''}"
+    return f"{clock(time)} on {describe_date(day)}{' UTC' if moment.is_instant else ''}"
 
 
 def _yearly(form: Yearly) -> str:
-    words = f"At {clock(form.time)}, on {form.day} {MONTHS[form.month - 1]} every year"
+    text = f"At {clock(form.time)}, on {form.day} {MONTHS[form.month - 1]} every year"
     if not form.is_leap_day:
-        return words
+        return text
     elsewhere = {
         "feb28": ", on 28 February in other years",
         "mar1": ", on 1 March in other years",
         "skip": ", in leap years only",
     }
-    return words.removesuffix(" every year") + elsewhere[form.feb29]
+    return text.removesuffix(" every year") + elsewhere[form.feb29]
 
 
 def _recurrence(form: RecurrencePattern) -> str:
@@ -302,9 +302,9 @@ def _recurrence(form: RecurrencePattern) -> str:
     if rule.count is not None:
         parts.append(f"{rule.count} time{'s' if rule.count > 1 else ''}")
     if rule.start is not None:
-        parts.append(f"from {date_words(rule.start // DAY)}")
+        parts.append(f"from {describe_date(rule.start // DAY)}")
     if rule.until is not None:
-        parts.append(f"until {date_words(rule.until // DAY)}")
+        parts.append(f"until {describe_date(rule.until // DAY)}")
     removed, added = len(form.removed) + len(form.removed_days), len(form.added)
     if removed:
         parts.append(f"except on {removed} date{'s' if removed > 1 else ''}")
@@ -327,26 +327,26 @@ def _rule_parts(rule: Rule) -> list[str]:
     if rule.months:
         parts.append("in " + joined([MONTHS[month - 1] for month in sorted(rule.months)]))
     if rule.positions:
-        parts.append("of these only " + joined([f"the {_place(at)}" for at in _from_both_ends(rule.positions)]))
+        parts.append("of these only " + joined([f"the {_ordinal(at)}" for at in _from_both_ends(rule.positions)]))
     return parts
 
 
 def _nth_weekday(day: int, nth: int) -> str:
-    return WEEKDAYS[day] if nth == 0 else f"the {_place(nth)} {WEEKDAYS[day]}"
+    return WEEKDAYS[day] if nth == 0 else f"the {_ordinal(nth)} {WEEKDAYS[day]}"
 
 
 def _numbered(unit: str, numbers: Collection[int]) -> str:
     """Format numbered units: days 1 and 15, the last day, or the second to last day."""
     counted = [number for number in sorted(numbers) if number > 0]
     items = [f"{unit}{'s' if len(counted) > 1 else ''} {_ranges(counted)}"] if counted else []
-    return joined(items + [f"the {_place(number)} {unit}" for number in sorted(numbers, reverse=True) if number < 0])
+    return joined(items + [f"the {_ordinal(number)} {unit}" for number in sorted(numbers, reverse=True) if number < 0])
 
 
 def _from_both_ends(numbers: Collection[int]) -> list[int]:
     return sorted(numbers, key=lambda number: (number < 0, abs(number)))
 
 
-def _place(number: int) -> str:
+def _ordinal(number: int) -> str:
     """Format a position: first, 21st, last, third to last."""
     if number == -1:
         return "last"

@@ -1,0 +1,128 @@
+"""Identifiers and docstrings use common technical words; docs/glossary.md has them."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RIDDLE = re.compile(r"(What|Who|Whoever|Whose|Of|Whether|Which|Where)\b")
+BANNED = """
+Apart Attempting Contestant Desk Door Edge Exchange Fault Gate Guard Held IdleWires Inline Needs NodeDesk
+Place Settled Surroundings TellsSecret Threaded Told ToldCall Want Wire WireTransport Words _told attempting
+bring_in build_door build_gate contest contestant desk door door_of fault_of faults_of_all gate is_storable
+look_again luck lucks odd_text open_place opponent pause_words place_of plan_words spoilt storable
+storable_json surroundings text_fault told told_of why_gone wire
+"""
+BANNED_PREFIXES = re.compile(r"_?(MOST|LONGEST|LARGEST)(_|$)")
+LIMIT = re.compile(r"_?(MAX|MIN)_")
+QUALIFIER = re.compile(r"_(PER_[A-Z]+|A_SECOND|TO_[A-Z]+)$")
+UNITS = """
+ATTEMPTS BREAKS BUCKETS BYTES CALLERS CHANGES CHARACTERS CONNECTIONS DATES DAYS DEFINITIONS DIGITS ERRORS
+EVENTS FRAMES GAPS HEADERS HOSTS IMPORTS ITEMS JOBS KEYS LANES LEVELS LINES LOOKUPS MARKS MOMENTS NAMES
+NOTIFICATIONS OCCURRENCES OUTAGES PARAMETERS POINTS RATIO REQUESTS ROWS RUNS SCHEDULES SECONDS STREAMS
+SUGGESTIONS TAGS TIMES TOKENS TURNS VALUES VERSIONS WAITS
+"""
+FILES = sorted(path for folder in ("src", "tests", "bench", "examples") for path in (ROOT / folder).rglob("*.py"))
+OURS = [path for path in FILES if ROOT / "src" in path.parents or ROOT / "bench" in path.parents]
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+def names_in(text: str) -> Iterator[tuple[int, str]]:
+    """Yield every identifier with its line."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NAME:
+            yield token.start[0], token.string
+
+
+def banned(names: Iterator[tuple[int, str]]) -> list[str]:
+    banned_names = frozenset(BANNED.split())
+    return [f"{line}: {name}" for line, name in names if name in banned_names or BANNED_PREFIXES.match(name)]
+
+
+def limits_in(module: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the module's MAX_ and MIN_ constants with their values."""
+    for node in module.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=value)
+            ):
+                pairs = [(name, value)]
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                pairs = [
+                    (each.id, value) for each, value in zip(names, values, strict=True) if isinstance(each, ast.Name)
+                ]
+            case _:
+                continue
+        yield from ((name, value) for name, value in pairs if value is not None and LIMIT.match(name))
+
+
+def is_number(value: ast.expr) -> bool:
+    """Tell numbers, and arithmetic on numbers and constants, from texts, dicts and timedeltas."""
+    match value:
+        case ast.Constant(value=number):
+            return isinstance(number, int | float)
+        case ast.BinOp(left=left, right=right):
+            return all(isinstance(side, ast.Name) or is_number(side) for side in (left, right))
+    return False
+
+
+def unit_of(name: str) -> str:
+    return QUALIFIER.sub("", name).rpartition("_")[2]
+
+
+def without_unit(module: ast.Module) -> list[str]:
+    return [name for name, value in limits_in(module) if is_number(value) and unit_of(name) not in UNITS.split()]
+
+
+def riddles(module: ast.Module) -> list[str]:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = (ast.get_docstring(node) for node in ast.walk(module) if isinstance(node, documented))
+    return [text.splitlines()[0] for text in texts if text and RIDDLE.match(text)]
+
+
+def test_docstrings_say_what_they_promise() -> None:
+    found = {str(path.relative_to(ROOT)): riddles(tree_of(path)) for path in OURS if ROOT / "src" in path.parents}
+
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_no_identifier_is_a_private_word() -> None:
+    found = {str(path.relative_to(ROOT)): banned(names_in(path.read_text("utf-8"))) for path in FILES}
+
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_every_limit_has_a_unit() -> None:
+    found = {str(path.relative_to(ROOT)): without_unit(tree_of(path)) for path in OURS}
+
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("MAX_BODY_BYTES, _MIN_WAIT = 1024 * KIB, 0.5", ["_MIN_WAIT"]),
+        ("MAX_BYTES_PER_CALLER: int = 3\nMIN_AGE: int = 3", ["MIN_AGE"]),
+        ("MAX_AGE = timedelta(days=1)\nMAX_NAMES_BY_PATH = {}\nMAXIMUM = 3", []),
+    ],
+)
+def test_a_limit_without_a_unit_is_found(source: str, names: list[str]) -> None:
+    assert without_unit(ast.parse(source)) == names
+
+
+def test_banned_names_and_riddles_are_found() -> None:
+    source = 'def f(told):\n    """What is told, of a wire."""\n    return _MOST_BYTES, "wire"  # a gate\n'
+
+    assert banned(names_in(source)) == ["1: told", "3: _MOST_BYTES"]
+    assert riddles(ast.parse(source)) == ["What is told, of a wire."]
