@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+from hourbell.core.alerts.channel import SYSTEM
 from hourbell.core.job.definition import Job
 from hourbell.core.values.ids import parse_id
 from hourbell.store.actor import Actor
@@ -29,6 +30,8 @@ async def lock_job(session: Session, ref: UUID | str, expect_version: int | None
     row = await _lock_row(session, ref)
     if row is None:
         raise NoSuchJob
+    if row["managed_by"] == SYSTEM:
+        raise Conflict("system_job", "Hourbell made this job for itself; change its channel instead")
     check_version(row, expect_version)
     return job_of(row, (await session.progress_of([row])).get(row["id"])), row
 
