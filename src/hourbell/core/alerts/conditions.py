@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hourbell.core.alerts.fingerprint import fingerprint, first_line
-from hourbell.core.alerts.incident import Incident, Trouble, job_key, lane_key
+from hourbell.core.alerts.incident import MAX_ERROR_CHARACTERS, Incident, Trouble, job_key, lane_key
 from hourbell.core.alerts.kinds import IncidentKind
 from hourbell.core.alerts.policy import AlertPolicy
+from hourbell.core.run.error_line import error_line
+from hourbell.core.run.fingerprint import fingerprint_of
 from hourbell.core.values.readers import show_duration
 
 RARE = timedelta(days=1)  # a job whose next run is further away does not wait for a second failure
@@ -91,13 +92,12 @@ def _failed(facts: JobFacts, key: str, policy: AlertPolicy, incident: Incident |
     by_rate = policy.rate is not None and facts.recent_failures >= policy.rate.failed
     if facts.streak < needed and not by_rate:
         return None
-    error = first_line(facts.error)
     return Trouble(
         key=key,
         kind=IncidentKind.FAILED,
         since=facts.failing_since or now,
-        error=error,
-        fingerprint=fingerprint(error),
+        error=error_line(facts.error)[:MAX_ERROR_CHARACTERS],
+        fingerprint=fingerprint_of(facts.error, facts.lane, None),
         count=max(facts.streak, facts.recent_failures if by_rate else 0, 1),
         job_id=facts.job_id,
         run_id=facts.failed_run,
@@ -189,7 +189,7 @@ def _trouble(
     count: int = 1,
     run_id: UUID | None = None,
 ) -> Trouble:
-    return Trouble(key, kind, since, text, fingerprint(kind), count, job_id=facts.job_id, run_id=run_id)
+    return Trouble(key, kind, since, text, kind, count, job_id=facts.job_id, run_id=run_id)
 
 
 def _again(incident: Incident, key: str) -> Trouble:

@@ -8,6 +8,7 @@ from uuid import UUID, uuid5
 from hourbell.core.alerts.kinds import MOVES, IncidentKind, IncidentState
 from hourbell.core.values.ids import timed_id
 
+MAX_ERROR_CHARACTERS = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

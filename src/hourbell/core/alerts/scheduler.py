@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hourbell.core.alerts.fingerprint import fingerprint, first_line
-from hourbell.core.alerts.incident import Trouble, channel_key, lane_key
+from hourbell.core.alerts.incident import MAX_ERROR_CHARACTERS, Trouble, channel_key, lane_key
 from hourbell.core.alerts.kinds import IncidentKind
+from hourbell.core.run.error_line import error_line
+from hourbell.core.run.fingerprint import fingerprint_of
 from hourbell.core.values.readers import show_duration
 
 RECOVERY_KEY, PLANNING_KEY = "recovery", "planning"
@@ -50,7 +51,7 @@ def silent_nodes(nodes: Collection[NodeFacts], now: datetime, silent_after: time
         is_replaced = any(other.host == node.host and other.started_at > node.beat_at for other in alive)
         if silent_after < silence < GONE_AFTER and not is_replaced:
             text = f"the node on {node.host} sent its last heartbeat at {node.beat_at:%H:%M:%S} UTC"
-            yield Trouble(f"node:{node.id}", IncidentKind.SCHEDULER_SILENT, node.beat_at, text, fingerprint("node"))
+            yield Trouble(f"node:{node.id}", IncidentKind.SCHEDULER_SILENT, node.beat_at, text, "node")
 
 
 def silent_planning(earliest_plan_at: datetime | None, now: datetime) -> Trouble | None:
@@ -58,7 +59,7 @@ def silent_planning(earliest_plan_at: datetime | None, now: datetime) -> Trouble
     if earliest_plan_at is None or now - earliest_plan_at <= PLANNING_SILENT:
         return None
     text = f"a job has been due since {earliest_plan_at:%H:%M:%S} UTC, and no node plans it"
-    return Trouble(PLANNING_KEY, IncidentKind.SCHEDULER_SILENT, earliest_plan_at, text, fingerprint(PLANNING_KEY))
+    return Trouble(PLANNING_KEY, IncidentKind.SCHEDULER_SILENT, earliest_plan_at, text, PLANNING_KEY)
 
 
 def unserved_lanes(lanes: Iterable[tuple[str, datetime]], now: datetime) -> Iterator[Trouble]:
@@ -67,7 +68,7 @@ def unserved_lanes(lanes: Iterable[tuple[str, datetime]], now: datetime) -> Iter
         if now - ready_at >= UNSERVED_FOR:
             text = f"runs wait for a node that serves {lane}"
             kind = IncidentKind.UNSERVED
-            yield Trouble(lane_key(lane, kind), kind, ready_at, text, fingerprint(kind), lane=lane)
+            yield Trouble(lane_key(lane, kind), kind, ready_at, text, kind, lane=lane)
 
 
 def failing_channel(
@@ -76,9 +77,9 @@ def failing_channel(
     """Return the trouble of a channel whose messages fail: for a while, or for good."""
     if failing_since is None or (run_id is None and now - failing_since < CHANNEL_SILENT):
         return None
-    text = f"the channel {name} cannot deliver: {first_line(error)}"
+    text = f"the channel {name} cannot deliver: {error_line(error)[:MAX_ERROR_CHARACTERS]}"
     return Trouble(
-        channel_key(name), IncidentKind.CHANNEL_FAILED, failing_since, text, fingerprint(error), run_id=run_id
+        channel_key(name), IncidentKind.CHANNEL_FAILED, failing_since, text, fingerprint_of(error, name, None), run_id=run_id
     )
 
 
@@ -104,7 +105,7 @@ def recovery(
         IncidentKind.RECOVERY,
         late.oldest_at or now,
         "; ".join(texts),
-        fingerprint(RECOVERY_KEY),
+        RECOVERY_KEY,
         count=late.runs,
         group_size=late.jobs,
     )
