@@ -79,7 +79,12 @@ def failing_channel(
         return None
     text = f"the channel {name} cannot deliver: {error_line(error)[:MAX_ERROR_CHARACTERS]}"
     return Trouble(
-        channel_key(name), IncidentKind.CHANNEL_FAILED, failing_since, text, fingerprint_of(error, name, None), run_id=run_id
+        channel_key(name),
+        IncidentKind.CHANNEL_FAILED,
+        failing_since,
+        text,
+        fingerprint_of(error, name, None),
+        run_id=run_id,
     )
 
 
