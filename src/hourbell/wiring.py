@@ -447,10 +447,25 @@ def build_targets(
 
 def build_channels(settings: Settings) -> list["Channel"]:
     """Build every type of channel."""
+    from hourbell.targets.channel.alertmanager import AlertmanagerChannel
+    from hourbell.targets.channel.chat import DiscordChannel, MattermostChannel, RocketChatChannel, SlackChannel
+    from hourbell.targets.channel.ntfy import NtfyChannel
+    from hourbell.targets.channel.pagerduty import PagerDutyChannel
+    from hourbell.targets.channel.telegram import TelegramChannel
     from hourbell.targets.channel.webhook import WebhookChannel
 
     del settings  # some types have settings
-    return [WebhookChannel()]
+    return [
+        WebhookChannel(),
+        SlackChannel(),
+        MattermostChannel(),
+        RocketChatChannel(),
+        DiscordChannel(),
+        NtfyChannel(),
+        TelegramChannel(),
+        PagerDutyChannel(),
+        AlertmanagerChannel(),
+    ]
 
 
 def _channel_target(settings: Settings, stores: Stores, keys: KeyRing | None, policy: "EgressPolicy") -> Target:

@@ -308,11 +308,30 @@ class SessionBody(Body):
 
 
 class ChannelBody(BaseModel):
-    """A channel: its type, and the fields of that type. Each type checks its own fields."""
+    """A channel: its type, and the fields of that type. Each type checks its own fields.
 
-    model_config = ConfigDict(extra="allow")
+    Fields by type: `webhook`: url, secret. `slack`, `mattermost`, `rocketchat` and `discord`: url. `ntfy`: topic, url,
+    token, priority. `telegram`: token, chat_id, thread_id, url. `pagerduty`: routing_key, url, severity.
+    `alertmanager`: url, token.
+    """
 
-    type: str = Field(examples=["webhook"])
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {"type": "webhook", "url": "https://example.com/alerts"},
+                {"type": "slack", "url": "https://hooks.slack.com/services/T0/B0/x"},
+                {"type": "ntfy", "topic": "my-secret-topic", "priority": 4},
+                {"type": "telegram", "token": "123456:ABC…", "chat_id": "-1001234567890"},
+                {"type": "pagerduty", "routing_key": "0123456789abcdef0123456789abcdef"},
+                {"type": "alertmanager", "url": "https://alertmanager.example.com"},
+            ]
+        },
+    )
+
+    type: Literal[
+        "webhook", "slack", "mattermost", "rocketchat", "discord", "ntfy", "telegram", "pagerduty", "alertmanager"
+    ]
 
 
 class EscalationBody(Body):

@@ -42,11 +42,16 @@ def command() -> None:
     cls=ExampleCommand,
     examples="""
     hourbell channel create ops --type webhook --url https://example.com/alerts
-    hourbell channel create chat --type webhook --set url=env:CHAT_URL
+    hourbell channel create chat --type slack --url https://hooks.slack.com/services/T0/B0/x
     """,
 )
 @click.argument("name")
-@click.option("--type", "kind", required=True, help="The type, such as webhook.")
+@click.option(
+    "--type",
+    "kind",
+    required=True,
+    help="webhook, slack, mattermost, rocketchat, discord, ntfy, telegram, pagerduty or alertmanager.",
+)
 @click.option("--url", metavar="URL", help="The same as --set url=URL.")
 @click.option(
     "--set",
