@@ -93,7 +93,7 @@ function OpenIncidents({ count: number, isMore, newest }: { count: number; isMor
       </div>
       <div className="hb-actions">
         <LinkButton size="small" href="/incidents">
-          Acknowledge
+          Open
         </LinkButton>
       </div>
     </li>

@@ -54,7 +54,7 @@ export default function IncidentScreen() {
         </>
       }
       actions={<ActionButtons incident={incident} actions={actions} size="normal" />}
-      lead={incident.error ? errorLine(incident.error) : undefined}
+      lead={incident.error ? <span className={incident.state === 'resolved' ? 'hb-muted' : 'incidents-why'}>{errorLine(incident.error)}</span> : undefined}
     >
       {found.error && <ErrorNotice error={found.error} what="The incident could not be refreshed" onRetry={() => void found.refetch()} />}
       <div className="hb-columns">
@@ -126,7 +126,9 @@ function Messages({ incident }: { incident: IncidentDetail }) {
   return (
     <Card title="Notifications">
       {all.length ? (
-        <Table label="Notifications" rows={all} rowKey={(each) => each.run_id} columns={COLUMNS} />
+        <div className="incidents-list">
+          <Table label="Notifications" rows={all} rowKey={(each) => each.run_id} columns={COLUMNS} />
+        </div>
       ) : (
         <p className="hb-muted">
           None yet. {incident.next_at && incident.state === 'open' ? <>The next step is due <RelativeTime at={incident.next_at} />. </> : ''}

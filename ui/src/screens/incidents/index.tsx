@@ -8,7 +8,7 @@ import { Chip } from '../../components/Chip'
 import { Empty } from '../../components/Empty'
 import { ErrorNotice } from '../../components/ErrorNotice'
 import { Loading } from '../../components/Loading'
-import { Outcome, OutcomeMark } from '../../components/Outcome'
+import { Outcome } from '../../components/Outcome'
 import { Pager } from '../../components/Pager'
 import { Screen } from '../../components/Screen'
 import { Table, type Column } from '../../components/Table'
@@ -16,7 +16,7 @@ import { Tabs } from '../../components/Tabs'
 import { RelativeTime, Time } from '../../components/Time'
 import { errorLine } from '../../lib/errorLine'
 import { count, formatNumber, TONES } from '../../lib/outcome'
-import { jobPath, oneOf } from '../../lib/url'
+import { jobPath, oneOf, runPath } from '../../lib/url'
 import { ActionButtons, useIncidentActions, type IncidentActions } from './actions'
 import { Channels, NewChannelButton } from './Channels'
 import { NewPolicyButton, Policies } from './Policies'
@@ -114,18 +114,15 @@ function columnsFor(actions: IncidentActions, view: 'open' | 'resolved', withNam
       header: 'Incident',
       cell: (incident) => (
         <div className="incidents-what">
-          <OutcomeMark fate={STATE_FATES[incident.state] ?? 'failed'} />
-          <div>
-            <Link href={incidentPath(incident.id)} className="incidents-title">
-              {titleOf(incident)}
-            </Link>
-            {incident.error && (
-              <div className="incidents-error" title={incident.error}>
-                {errorLine(incident.error)}
-              </div>
-            )}
-            <Facts incident={incident} />
-          </div>
+          <Link href={incidentPath(incident.id)} className="incidents-title">
+            {titleOf(incident)}
+          </Link>
+          {incident.error && (
+            <div className="incidents-error" data-over={incident.state === 'resolved' || undefined} title={incident.error}>
+              {errorLine(incident.error)}
+            </div>
+          )}
+          <Facts incident={incident} />
         </div>
       ),
     },
@@ -148,12 +145,19 @@ function columnsFor(actions: IncidentActions, view: 'open' | 'resolved', withNam
   ]
 }
 
-/** The job or host, the policy, and whether it keeps coming back. */
+/** Links to job and run, the host, and whether it keeps coming back. */
 function Facts({ incident }: { incident: Incident }) {
   return (
     <div className="incidents-facts hb-muted hb-small">
       {incident.job_name && (
-        <Link href={jobPath({ name: incident.job_name, ...(incident.job_id ? { id: incident.job_id } : {}) })}>{incident.job_name}</Link>
+        <Link href={jobPath({ name: incident.job_name, ...(incident.job_id ? { id: incident.job_id } : {}) })} aria-label={`Job ${incident.job_name}`}>
+          job
+        </Link>
+      )}
+      {incident.run_id && (
+        <Link href={runPath(incident.run_id)} aria-label={`Last run of ${incident.job_name ?? titleOf(incident)}`}>
+          last run
+        </Link>
       )}
       {incident.lane && incident.kind !== 'unserved' && <span>{hostOf(incident.lane)}</span>}
       {incident.is_flapping && <Chip title="It came back within a day">flapping</Chip>}
@@ -166,11 +170,11 @@ function Notified({ incident }: { incident: Incident }) {
   const found = useQuery({ queryKey: ['incidents', 'notified', incident.id], queryFn: ({ signal }) => getJson<IncidentDetail>(`/incidents/${incident.id}`, {}, signal), refetchInterval: REFRESH_MS })
   if (!found.data) return null
   const messages = found.data.notifications ?? []
-  if (!messages.length) return <span className="hb-muted">nobody yet</span>
+  if (!messages.length) return <span className="hb-muted"><span className="incidents-label">notified: </span>{incident.state === 'resolved' ? 'nobody' : 'nobody yet'}</span>
   const isBad = messages.some(({ state }) => state === 'failed' || state === 'retrying')
   return (
     <div className="incidents-notified">
-      <span>{listed(messages.map(({ channel }) => channel))}</span>
+      <span><span className="incidents-label hb-muted">notified: </span>{listed(messages.map(({ channel }) => channel))}</span>
       {isBad && <Outcome fate="failed" text="not all delivered" />}
     </div>
   )

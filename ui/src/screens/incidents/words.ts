@@ -91,7 +91,7 @@ export function deliveryOf({ state, attempt, error }: Pick<Notification, 'state'
     case undefined:
       return { fate: 'skipped', text: 'no longer on record' }
     default:
-      return error || (attempt ?? 0) > 0 ? { fate: 'retrying', text: 'tried again soon' } : { fate: 'waiting', text: 'waits' }
+      return error || (attempt ?? 0) > 0 ? { fate: 'retrying', text: 'not delivered, will be tried again' } : { fate: 'waiting', text: 'waits' }
   }
 }
 
