@@ -112,6 +112,10 @@ describe('JSON', () => {
 
 describe('a channel', () => {
   it('leaves out what is empty', () => expect(channelBody('webhook', { url: ' https://a.example ', secret: '' })).toEqual({ type: 'webhook', url: 'https://a.example' }))
+  it('sends numbers as numbers, and leaves it to the server to refuse others', () => {
+    expect(channelBody('ntfy', { topic: 't', priority: '5' })).toEqual({ type: 'ntfy', topic: 't', priority: 5 })
+    expect(channelBody('telegram', { token: 't', chat_id: '-100123', thread_id: 'x' })).toEqual({ type: 'telegram', token: 't', chat_id: '-100123', thread_id: 'x' })
+  })
   it('needs what is not optional', () => {
     expect(isComplete('webhook', { secret: 'x' })).toBe(false)
     expect(isComplete('webhook', { url: 'https://a.example' })).toBe(true)

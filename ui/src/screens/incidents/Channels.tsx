@@ -249,11 +249,28 @@ function NewChannel({ onClose }: { onClose: () => void }) {
         <input value={name} onChange={(event) => setName(event.target.value)} autoFocus required maxLength={60} autoComplete="off" autoCapitalize="off" spellCheck={false} />
       </Field>
       <Field label="Type">
-        <Select value={type} options={TYPE_OPTIONS} onChange={setType} />
+        <Select value={type} options={TYPE_OPTIONS} onChange={(next) => {
+            setType(next)
+            setValues({})
+            setError(undefined)
+          }} />
       </Field>
       {fields.map((field) => (
         <Field key={`${type} ${field.name}`} label={field.isOptional ? `${field.label} (optional)` : field.label} hint={field.hint} error={at(`/${field.name}`)}>
-          <input type={field.isSecret ? 'password' : 'text'} value={values[field.name] ?? ''} placeholder={field.placeholder} onChange={(event) => setValues({ ...values, [field.name]: event.target.value })} autoComplete="off" autoCapitalize="off" spellCheck={false} />
+          {field.choices ? (
+            <Select value={values[field.name] ?? field.choices[0]} options={field.choices} onChange={(value) => setValues({ ...values, [field.name]: value })} />
+          ) : (
+            <input
+              type={field.isSecret ? 'password' : 'text'}
+              inputMode={field.isNumber ? 'numeric' : undefined}
+              value={values[field.name] ?? ''}
+              placeholder={field.placeholder}
+              onChange={(event) => setValues({ ...values, [field.name]: event.target.value })}
+              autoComplete={field.isSecret ? 'new-password' : 'off'}
+              autoCapitalize="off"
+              spellCheck={false}
+            />
+          )}
         </Field>
       ))}
       {type === OTHER && (

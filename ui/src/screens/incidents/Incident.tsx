@@ -111,8 +111,7 @@ const COLUMNS: Column<Notification>[] = [
         <div className="incidents-delivery">
           {each.state ? <Link href={runPath(each.run_id)} aria-label={`${text}: the run of the message to ${each.channel}`}>{outcome}</Link> : outcome}
           <span className="hb-muted hb-small">
-            {each.finished_at && `after ${formatDuration(Math.max(0, toMs(each.finished_at) - toMs(each.planned_at)))}`}
-            {(each.attempt ?? 0) > 1 && ` · ${count(each.attempt ?? 0, 'attempt')}`}
+            {[each.finished_at && `after ${formatDuration(Math.max(0, toMs(each.finished_at) - toMs(each.planned_at)))}`, (each.attempt ?? 0) > 1 && count(each.attempt ?? 0, 'attempt')].filter(Boolean).join(' · ')}
           </span>
           {each.error && <span className="incidents-error">{errorLine(each.error)}</span>}
         </div>

@@ -160,7 +160,10 @@ function EditPolicy({ policy, onClose }: { policy?: AlertPolicy; onClose: () => 
         </Field>
       )}
       <Field label="Policy as JSON" hint="It replaces the whole policy; a field that is left out gets its default." error={'error' in read ? read.error : undefined}>
-        <textarea className="hb-mono" rows={Math.min(18, Math.max(8, text.split('\n').length + 1))} value={text} onChange={(event) => setText(event.target.value)} spellCheck={false} aria-invalid={errors.length > 0 || undefined} />
+        <textarea className="hb-mono" rows={Math.min(18, Math.max(8, text.split('\n').length + 1))} value={text} onChange={(event) => {
+            setText(event.target.value)
+            setError(undefined)
+          }} spellCheck={false} aria-invalid={errors.length > 0 || undefined} />
       </Field>
       {errors.length > 0 && (
         <div role="alert" className="incidents-field-errors">
@@ -178,7 +181,7 @@ function EditPolicy({ policy, onClose }: { policy?: AlertPolicy; onClose: () => 
           </ul>
         </div>
       )}
-      {'body' in read && <Preview body={read.body} />}
+      {'body' in read && !errors.length && <Preview body={read.body} />}
     </Dialog>
   )
 }

@@ -6,9 +6,14 @@ export interface ChannelField {
   placeholder?: string
   isSecret?: boolean
   isOptional?: boolean
+  isNumber?: boolean
+  /** The values it may have, the default first. */
+  choices?: readonly [string, ...string[]]
 }
 
 export const OTHER = 'other'
+
+const HOOK: readonly ChannelField[] = [{ name: 'url', label: 'Address of the incoming webhook', hint: 'All of it is secret: it is sealed and not shown again.', isSecret: true }]
 
 export const CHANNEL_TYPES: Record<string, { label: string; fields: readonly ChannelField[] }> = {
   webhook: {
@@ -18,16 +23,51 @@ export const CHANNEL_TYPES: Record<string, { label: string; fields: readonly Cha
       { name: 'secret', label: 'Signing secret', hint: 'Leave it empty to have one generated; it is shown once.', isSecret: true, isOptional: true },
     ],
   },
+  slack: { label: 'Slack', fields: HOOK },
+  mattermost: { label: 'Mattermost', fields: HOOK },
+  rocketchat: { label: 'Rocket.Chat', fields: HOOK },
+  discord: { label: 'Discord', fields: HOOK },
+  ntfy: {
+    label: 'ntfy',
+    fields: [
+      { name: 'topic', label: 'Topic', hint: 'Who knows it can read the messages: it is sealed.', isSecret: true },
+      { name: 'url', label: 'Server', placeholder: 'https://ntfy.sh', isOptional: true },
+      { name: 'token', label: 'Access token', hint: 'If the topic needs one.', isSecret: true, isOptional: true },
+      { name: 'priority', label: 'Priority', hint: 'From 1 to 5.', placeholder: '4', isNumber: true, isOptional: true },
+    ],
+  },
+  telegram: {
+    label: 'Telegram',
+    fields: [
+      { name: 'token', label: 'Token of the bot', isSecret: true },
+      { name: 'chat_id', label: 'Chat', hint: 'Its number, or @name of a public channel.', placeholder: '-1001234567890' },
+      { name: 'thread_id', label: 'Topic of a group', isNumber: true, isOptional: true },
+    ],
+  },
+  pagerduty: {
+    label: 'PagerDuty',
+    fields: [
+      { name: 'routing_key', label: 'Routing key', hint: 'The integration key of a service (Events API v2).', isSecret: true },
+      { name: 'severity', label: 'Severity', choices: ['error', 'critical', 'warning', 'info'], isOptional: true },
+    ],
+  },
+  alertmanager: {
+    label: 'Alertmanager',
+    fields: [
+      { name: 'url', label: 'Address', placeholder: 'https://alertmanager.example.com' },
+      { name: 'token', label: 'Bearer token', hint: 'If it asks for one.', isSecret: true, isOptional: true },
+    ],
+  },
 }
 
 export type ChannelValues = Readonly<Record<string, string>>
 
 /** The body for a type: empty fields are left out. */
-export function channelBody(type: string, values: ChannelValues): Record<string, string> {
-  const body: Record<string, string> = { type }
-  for (const { name } of CHANNEL_TYPES[type]?.fields ?? []) {
+export function channelBody(type: string, values: ChannelValues): Record<string, unknown> {
+  const body: Record<string, unknown> = { type }
+  for (const { name, isNumber } of CHANNEL_TYPES[type]?.fields ?? []) {
     const value = values[name]?.trim()
-    if (value) body[name] = value
+    if (value) body[name] = isNumber && /^\d{1,15}$/.test(value) ? Number(value) : value
   }
   return body
 }
