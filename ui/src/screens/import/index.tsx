@@ -22,7 +22,7 @@ import { useLeaveGuard } from '../edit/leave'
 import { ZoneField } from '../edit/ZoneField'
 import '../edit/edit.css'
 import './import.css'
-import { countPlan, describePlan, guessFormat, showValue, type Format } from './text'
+import { countPlan, describePlan, guessFormat, nameAt, showValue, type Format } from './text'
 
 const MAX_CHARACTERS = 1_000_000
 const SHOWN_JOBS = 200
@@ -185,6 +185,10 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
               </div>
             </div>
           </Card>
+        </div>
+        <div className="hb-stack">
+          {failure !== undefined && <ErrorNotice error={failure} what="Nothing was applied" />}
+          {Boolean(converted.error) && !(converted.error instanceof ApiError && converted.error.fieldError('/timezone')) && <ErrorNotice error={converted.error} what="The text could not be read" />}
           {found && found.problems.length > 0 && (
             <Card title={count(found.problems.length, 'problem')}>
               <ul className="import-problems">
@@ -203,10 +207,6 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
               </ul>
             </Card>
           )}
-        </div>
-        <div className="hb-stack">
-          {failure !== undefined && <ErrorNotice error={failure} what="Nothing was applied" />}
-          {Boolean(converted.error) && !(converted.error instanceof ApiError && converted.error.fieldError('/timezone')) && <ErrorNotice error={converted.error} what="The text could not be read" />}
           {found && found.notes.length > 0 && (
             <Card title="Notes">
               <ul className="import-notes">
@@ -216,7 +216,7 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
               </ul>
             </Card>
           )}
-          {Boolean(plan.error) && found && found.jobs.length > 0 && <ErrorNotice error={plan.error} what="This cannot be applied as it is" />}
+          {Boolean(plan.error) && found && found.jobs.length > 0 && <Refused error={plan.error} names={found.jobs.map(({ name }) => String(name))} />}
           {shown && counts ? <PlanList plan={shown} /> : !text.trim() && <Teach />}
         </div>
       </div>
@@ -256,6 +256,25 @@ function TextArea({ value, onChange, ...rest }: { value: string; onChange: (valu
       spellCheck={false}
       autoFocus
     />
+  )
+}
+
+/** Refusals of single jobs by their names; others as the server says them. */
+function Refused({ error, names }: { error: unknown; names: readonly string[] }) {
+  const errors = error instanceof ApiError ? (error.errors ?? []) : []
+  if (!errors.length) return <ErrorNotice error={error} what="This cannot be applied as it is" />
+  return (
+    <div className="hb-error" role="alert">
+      <strong>{count(errors.length, 'reason')} why nothing can be applied yet</strong>
+      <ul>
+        {errors.map((one, index) => (
+          <li key={index}>
+            <strong className="import-name">{nameAt(one.pointer, names)}</strong> {one.message}
+            {one.hint && <span className="hb-muted">; {one.hint}</span>}
+          </li>
+        ))}
+      </ul>
+    </div>
   )
 }
 
