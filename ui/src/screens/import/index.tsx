@@ -278,19 +278,17 @@ function Refused({ error, names }: { error: unknown; names: readonly string[] })
   )
 }
 
-const ACTIONS: Record<string, string> = { create: 'create', change: 'change', none: 'unchanged' }
-
-function PlanList({ plan }: { plan: Plan }) {
+function PlanList({ plan, isDone = false }: { plan: Plan; isDone?: boolean }) {
   const changed = plan.jobs.filter(({ action }) => action !== 'none')
   const same = plan.jobs.filter(({ action }) => action === 'none')
   return (
-    <Card title="Plan">
+    <Card title={isDone ? 'Changes' : 'Plan'}>
       <ul className="import-plan">
         {plan.deleted.map((job) => (
           <li key={job.id} data-action="delete">
             <div className="import-plan-head">
-              <span className="import-action">− delete</span>
-              <Link href={jobPath(job)}>{job.name}</Link>
+              <span className="import-action">− {isDone ? 'deleted' : 'delete'}</span>
+              {isDone ? job.name : <Link href={jobPath(job)}>{job.name}</Link>}
             </div>
           </li>
         ))}
@@ -298,9 +296,9 @@ function PlanList({ plan }: { plan: Plan }) {
           <li key={job.name} data-action={job.action}>
             <div className="import-plan-head">
               <span className="import-action">
-                {job.action === 'create' ? '+' : '~'} {ACTIONS[job.action]}
+                {job.action === 'create' ? `+ create${isDone ? 'd' : ''}` : `~ change${isDone ? 'd' : ''}`}
               </span>
-              {job.action === 'create' ? <strong>{job.name}</strong> : <Link href={jobPath(job.name)}>{job.name}</Link>}
+              {job.action === 'create' && !isDone ? <strong>{job.name}</strong> : <Link href={jobPath(job.name)}>{job.name}</Link>}
               {job.after[0] && (
                 <span className="hb-muted import-next">
                   next <Time at={job.after[0].at} offset />
@@ -365,7 +363,7 @@ function Results({ plan, path, onAgain }: { plan: Plan; path: readonly (readonly
           </div>
         </Card>
       )}
-      <PlanList plan={plan} />
+      <PlanList plan={plan} isDone />
     </Screen>
   )
 }
