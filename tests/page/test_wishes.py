@@ -4,13 +4,14 @@ Keys and text are no clicks; a choice in a list is one.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
 from tests.faults.process import Server
 from tests.page.chromium import NARROW, Tab, open_tab
-from tests.page.helping import until_api
+from tests.page.helping import post, until_api
 
 pytestmark = pytest.mark.full
 MAX_CLICKS = 2
@@ -133,6 +134,31 @@ def test_10_the_next_times_while_editing(home: Tab) -> None:
     schedule.fill("45 4 * * *")
 
     home.see("04:45")
+
+
+def test_11_all_that_match_are_exactly_those(browser: Browser, tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        url = server.wait_until_serving().url
+        for name in [f"import-{at:03}" for at in range(102)] + ["other-a", "other-b"]:
+            target = {"type": "http", "url": "http://127.0.0.1:9/"}
+            post(url, "/jobs", {"name": name, "schedule": "0 0 29 2 *", "target": target})
+        with open_tab(browser, url) as home:
+            home.open("/", "import-000")
+            home.page.keyboard.press("g")
+            home.page.keyboard.press("j")
+            home.page.get_by_label("Search jobs by name").fill("import")
+            home.page.wait_for_url("**/jobs?q=import")
+            home.click(home.page.locator("thead input[type=checkbox]"))
+            button(home, "Select all that match")
+            home.page.get_by_role("button", name="Pause", exact=True).last.focus()
+            home.page.keyboard.press("Enter")
+            home.see("Pause 102 jobs")
+            home.page.keyboard.press("Enter")
+            home.see("102 jobs paused")
+
+            paused = until_api(url, "/jobs?state=paused&limit=500", lambda found: len(found["items"]) == 102)
+            assert {job["name"][:6] for job in paused["items"]} == {"import"}
+            assert home.clicks <= MAX_CLICKS
 
 
 def test_12_a_paused_job_says_so_on_its_own_page(home: Tab) -> None:
