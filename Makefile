@@ -17,7 +17,7 @@ step = printf '%4d s  %s\n' $$(($$(date +%s) - $(STARTED)))
 PIP_QUIET := -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: python help setup serve ui ui-test chromium test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
+.PHONY: python help setup serve ui ui-test chromium screenshots test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -44,6 +44,9 @@ chromium: ## install Chromium for the tests of the web page, if it is missing (D
 	  else \
 	    echo "The tests of the web page need Chromium; install it, on Debian with: sudo apt-get install chromium"; exit 1; \
 	  fi
+
+screenshots: $(READY) ui chromium ## make the screenshots of the docs; every screen into a folder: make screenshots ALL=/tmp/screens
+	@$(BIN)/python -m tests.page $(if $(ALL),--all $(ALL))
 
 test: check ui ui-test chromium ## run `make check` and the tests that every change must pass: at most 8 minutes on 2 cores
 	@$(BIN)/pytest -n auto --dist worksteal -m "not full and not sweep"

@@ -130,7 +130,7 @@ class Node:
             try:
                 is_whole = is_whole or await self._programs.sync(self._program, self.engine.clock.now())
                 if until_check <= 0:
-                    await self._programs.retire_gone(self._program, self.engine.node_id)
+                    await self._programs.retire_undefined(self._program, self.engine.node_id)
                     until_check = _CHECK_JOBS_SECONDS
                 if is_whole:
                     wait = until_check

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 JOBS, RUNS, TOKENS = "/api/v1/jobs", "/api/v1/runs", "/api/v1/tokens"
 NDJSON = {"Content-Type": "application/x-ndjson"}
-CHANGES_NOTHING = {"preview_schedule", "create_session", "delete_session"}
+CHANGES_NOTHING = {"preview_schedule", "convert_jobs", "create_session", "delete_session"}
 _NUMBERS = count()
 
 
@@ -87,8 +87,17 @@ ACTIONS: dict[str, Callable[[World], Action]] = {
     "discard_runs": lambda world: ("POST", f"{RUNS}/discard", {"json": {"job": world.name}}),
     "create_token": lambda world: ("POST", TOKENS, {"json": {"name": f"{world.name}-new", "role": "viewer"}}),
     "revoke_token": lambda world: ("DELETE", f"{TOKENS}/{world.token}", {}),
+    "bulk_jobs": lambda world: ("POST", f"{JOBS}/bulk", {"json": {"action": "pause", "jobs": [world.name]}}),
+    "create_demo": lambda _world: ("POST", "/api/v1/demo", {}),
+    "delete_demo": lambda _world: ("DELETE", "/api/v1/demo", {}),
 }
-ROWS = {"import_jobs": LINES // AT_ONCE, "replay_runs": 2, "discard_runs": 2}  # one for each chunk, and for each run
+ROWS = {  # one for each chunk, each run, and each job
+    "import_jobs": LINES // AT_ONCE,
+    "replay_runs": 2,
+    "discard_runs": 2,
+    "create_demo": 3,
+    "delete_demo": 3,
+}
 CAN_BE_TRIED = (
     "create_job",
     "replace_job",
@@ -132,6 +141,8 @@ def test_every_operation_that_changes_something_is_tried_here() -> None:
 
 @pytest.mark.parametrize("name", ACTIONS)
 async def test_a_change_leaves_a_row_with_who_made_it_and_how(world: World, name: str) -> None:
+    if name == "delete_demo":
+        await world.asks("create_demo", world.admin)
     before = await world.audit()
 
     answer = await world.asks(name, world.admin)
@@ -196,13 +207,14 @@ async def test_what_cannot_be_audited_does_not_happen(database: Database) -> Non
         new_name = "audit_gone" if isinstance(database, PostgresDatabase) else "hourbell_audit_gone"
         await database.sql(f"alter table hourbell.audit rename to {new_name}")
 
-        answers = [await world.asks(name, {**world.admin, "Idempotency-Key": name}) for name in ACTIONS]
+        tried = [name for name in ACTIONS if name != "delete_demo"]  # there is no demo to delete
+        answers = [await world.asks(name, {**world.admin, "Idempotency-Key": name}) for name in tried]
 
         assert {answer.status_code for answer in answers} == {500}
         after = {table: await database.rows(table) for table in tables}
         assert after | {"tokens": unused(after["tokens"])} == before | {"tokens": unused(before["tokens"])}
         taken = await database.rows("idempotency")
-        assert len(taken) == 3  # by actions on many runs, each of which is refused by itself
+        assert len(taken) == 4  # by actions on many runs or jobs, each of which is refused by itself
 
 
 def unused(tokens: list[Row]) -> list[Row]:

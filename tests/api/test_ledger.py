@@ -99,7 +99,7 @@ async def test_a_page_of_a_rare_fate_gives_up_and_its_cursor_leads_on(
     mixed: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every = await items(mixed, f"{JOBS}/a/times", fate="late")
-    monkeypatch.setattr("hourbell.control.ledger.MAX_SCANNED", 2)
+    monkeypatch.setattr("hourbell.control.ledger.MAX_SCANNED_RUNS", 2)
     monkeypatch.setattr("hourbell.control.ledger._AT_ONCE", 1)
 
     first = (await mixed.client.get(f"{JOBS}/a/times", params={"fate": "late", "limit": 1})).json()
@@ -266,7 +266,7 @@ async def test_replays_of_a_group_become_ready_at_a_rate(api: Whole) -> None:
 
 async def test_groups_say_if_older_runs_were_not_counted(api: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     await fails(api, "a", ["row 1 is locked", "no such host", "row 17 is locked"])
-    monkeypatch.setattr("hourbell.control.runs.MAX_GROUPED", 2)
+    monkeypatch.setattr("hourbell.control.runs.MAX_GROUPED_RUNS", 2)
 
     found = (await api.client.get("/api/v1/runs/groups")).json()
 
@@ -311,7 +311,7 @@ async def test_days_are_those_of_the_zone_and_a_long_skip_falls_on_each_of_its_d
 
 async def test_days_say_from_where_on_they_were_counted(mixed: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     mixed.time.moment = T0 + HOUR
-    monkeypatch.setattr("hourbell.control.ledger.MAX_COUNTED", 5)
+    monkeypatch.setattr("hourbell.control.ledger.MAX_COUNTED_RUNS", 5)
 
     found = (await mixed.client.get(f"{JOBS}/a/days")).json()
 

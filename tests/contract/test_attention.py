@@ -258,7 +258,7 @@ async def test_the_oldest_ready_run_that_may_begin_leads_its_lane(
 async def test_more_jobs_than_are_chosen_by_key_are_found_by_name(
     store: EngineStore, control: ControlStore, lists: ListStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hourbell.store.timeline_reader.MAX_CHOSEN", 2)
+    monkeypatch.setattr("hourbell.store.timeline_reader.MAX_CHOSEN_JOBS", 2)
     for name in "abcd":
         await a_waiting_job(store, control, name)
     await fail(store, count=3)

@@ -131,7 +131,7 @@ async def test_a_pause_that_ended_before_the_change_was_over_then(
 
 
 @pytest.mark.parametrize(
-    ("spoil", "skips"),
+    ("damage", "skips"),
     [
         ("schedule = '61 * * * *'", []),
         ("target = '{}'", [(T0 + 3 * MINUTE, T0 + 5 * MINUTE, 3, "edited")]),
@@ -139,10 +139,10 @@ async def test_a_pause_that_ended_before_the_change_was_over_then(
     ids=["a schedule that names no times", "a target that cannot be called"],
 )
 async def test_a_version_that_makes_no_sense_between_two_others_stops_neither(
-    store: EngineStore, control: ControlStore, database: Database, spoil: str, skips: Sequence[object]
+    store: EngineStore, control: ControlStore, database: Database, damage: str, skips: Sequence[object]
 ) -> None:
     await add_backlog(control)
-    await at(database, T0 + 2 * MINUTE, f"update hourbell.jobs set {spoil}")
+    await at(database, T0 + 2 * MINUTE, f"update hourbell.jobs set {damage}")
     mended = f"schedule = '* * * * *', target = '{TASK.format('a')}'"
     await at(database, T0 + 5 * MINUTE, f"update hourbell.jobs set {mended}")
 

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.control.programs import GONE_NOTE, Gone, Programs
+from hourbell.control.programs import GONE_NOTE, Programs, UndefinedAction
 from hourbell.core.job.definition import Definition
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Node
@@ -27,11 +27,13 @@ pytestmark = pytest.mark.anyio
 class AProgram:
     jobs: Mapping[str, Definition]
     source: str = "shop"
-    gone: Gone = Gone.PAUSE
+    gone: UndefinedAction = UndefinedAction.PAUSE
     tasks: Mapping[str, Task] = field(default_factory=dict)
 
 
-def a_program(*names: str, schedule: str = "@hourly", gone: Gone = Gone.PAUSE, source: str = "shop") -> AProgram:
+def a_program(
+    *names: str, schedule: str = "@hourly", gone: UndefinedAction = UndefinedAction.PAUSE, source: str = "shop"
+) -> AProgram:
     jobs = {name: a_job(name, schedule, managed_by="code", source=source) for name in names}
     return AProgram(jobs, source, gone)
 
@@ -58,7 +60,7 @@ class Deployed:
         await self.beat(node_id, program)
         await programs.announce(program, node_id)
         started = Started(self, program, programs, node_id, await programs.sync(program, self.now))
-        await programs.retire_gone(program, node_id)
+        await programs.retire_undefined(program, node_id)
         return started
 
     async def beat(self, node_id: UUID, program: AProgram | None = None) -> None:
@@ -158,13 +160,13 @@ async def test_while_a_deploy_rolls_nothing_is_gone_that_a_live_node_defines(dep
     assert await deployed.states("a", "b") == {"a": "active", "b": "active"}
 
     programs = deployed.programs
-    await programs.retire_gone(a_program("a"), new)
+    await programs.retire_undefined(a_program("a"), new)
     deployed.now += HOUR  # nobody has heard of the old node for long
     await deployed.beat(new)
-    await programs.retire_gone(a_program("a"), new)
+    await programs.retire_undefined(a_program("a"), new)
     assert await deployed.states("a", "b") == {"a": "active", "b": "active"}
 
-    await programs.retire_gone(a_program("a"), new)
+    await programs.retire_undefined(a_program("a"), new)
     assert old != new
     assert await deployed.states("a", "b") == {"a": "active", "b": "paused"}
 
@@ -172,12 +174,12 @@ async def test_while_a_deploy_rolls_nothing_is_gone_that_a_live_node_defines(dep
 async def test_after_an_outage_nothing_is_gone_because_nobody_was_heard_of(deployed: Deployed) -> None:
     one, other = await deployed.start(a_program("a")), await deployed.start(a_program("a", "b"))
     programs = deployed.programs
-    await programs.retire_gone(a_program("a"), one)
+    await programs.retire_undefined(a_program("a"), one)
 
     deployed.now += HOUR
-    await programs.retire_gone(a_program("a"), one)
+    await programs.retire_undefined(a_program("a"), one)
     await deployed.beat(other)
-    await programs.retire_gone(a_program("a"), one)
+    await programs.retire_undefined(a_program("a"), one)
 
     assert await deployed.states("a", "b") == {"a": "active", "b": "active"}
 
@@ -245,8 +247,11 @@ async def test_what_waits_goes_on_while_the_program_still_has_the_task(deployed:
     assert await deployed.states("old") == {"old": "paused"}
 
 
-@pytest.mark.parametrize(("gone", "state"), [(Gone.DELETE, "none"), (Gone.KEEP, "active"), (Gone.PAUSE, "paused")])
-async def test_what_is_gone_is_paused_deleted_or_kept(deployed: Deployed, gone: Gone, state: str) -> None:
+@pytest.mark.parametrize(
+    ("gone", "state"),
+    [(UndefinedAction.DELETE, "none"), (UndefinedAction.KEEP, "active"), (UndefinedAction.PAUSE, "paused")],
+)
+async def test_what_is_gone_is_paused_deleted_or_kept(deployed: Deployed, gone: UndefinedAction, state: str) -> None:
     first = await deployed.start(a_program("a"))
     await deployed.database.engine().retire(first)
 
@@ -262,7 +267,7 @@ async def test_programs_of_another_source_and_other_owners_are_left_alone(deploy
         replace(a_job("of-a-file"), managed_by="file", source="shop"), uuid4(), Actor(BY, T0)
     )
 
-    await deployed.start(a_program("a", gone=Gone.DELETE))
+    await deployed.start(a_program("a", gone=UndefinedAction.DELETE))
 
     assert await deployed.states("of-the-api", "of-another", "of-a-file") == dict.fromkeys(
         ("of-the-api", "of-another", "of-a-file"), "active"
@@ -273,7 +278,7 @@ async def test_a_node_that_was_frozen_does_not_pause_the_jobs_of_its_own_program
     node = await deployed.start(a_program("a"))
     deployed.now += HOUR  # a laptop was closed: its next heartbeat is yet to come
 
-    await deployed.programs.retire_gone(a_program("a"), node)
+    await deployed.programs.retire_undefined(a_program("a"), node)
 
     assert await deployed.states("a") == {"a": "active"}
 
@@ -459,7 +464,7 @@ async def test_runs_stay_while_a_live_node_has_their_function_and_go_when_it_has
     assert await lanes_of_runs(deployed) == {("task:shop.jobs.a", 1)}
 
     await old.stop()
-    await new.programs.retire_gone(new.program, new.node_id)
+    await new.programs.retire_undefined(new.program, new.node_id)
 
     assert await lanes_of_runs(deployed) == {("task:store.jobs.a", 2)}
 

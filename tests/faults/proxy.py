@@ -35,7 +35,7 @@ class Flow:
     rate: float | None = None  # bytes a second, either way
 
 
-class Line:
+class Link:
     """A connection of a client, and the one to the server behind it."""
 
     def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
@@ -69,7 +69,7 @@ class Proxy:
         self._port = 0
         self._flow = Flow()
         self._changed = asyncio.Event()
-        self._lines: set[Line] = set()
+        self._lines: set[Link] = set()
         self._appetite: Counter[str] = Counter()
         self._chance: dict[str, float] = {}
         self.swallowed: Counter[str] = Counter()  # commits whose answer never arrived, by verb
@@ -103,11 +103,11 @@ class Proxy:
 
     def drop(self) -> None:
         """Close every connection, and each new one at once."""
-        self._set(Flow(is_accepting=False), Line.close)
+        self._set(Flow(is_accepting=False), Link.close)
 
     def reset(self) -> None:
         """The same, as a machine does that knows nothing of the connection."""
-        self._set(Flow(is_accepting=False), Line.reset)
+        self._set(Flow(is_accepting=False), Link.reset)
 
     def stop(self) -> None:
         """Drop everything silently (a black hole). New connections are accepted and never answered."""
@@ -139,7 +139,7 @@ class Proxy:
         """Return True if everything that was to be swallowed was."""
         return not +self._appetite
 
-    def _set(self, flow: Flow, end: Callable[[Line], None] | None = None) -> None:
+    def _set(self, flow: Flow, end: Callable[[Link], None] | None = None) -> None:
         def change() -> None:
             self._flow = flow
             self._changed.set()
@@ -182,7 +182,7 @@ class Proxy:
         except OSError:
             writer.transport.abort()
             return
-        line = Line(writer, far_writer)
+        line = Link(writer, far_writer)
         self._lines.add(line)
         conversation = Conversation()
         try:

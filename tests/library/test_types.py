@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from hourbell.control.programs import Gone
+from hourbell.control.programs import UndefinedAction
 from hourbell.core.run.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority
 from hourbell.library import declaring
 from hourbell.library.scheduler import Scheduler
@@ -126,4 +126,4 @@ def test_the_words_are_those_of_the_policies(literal: Any, values: type[StrEnum]
 
 def test_the_other_words_are_those_that_are_taken() -> None:
     assert get_args(get_args(declaring.Retry)[0]) == tuple(RETRY_PRESETS)
-    assert get_args(Scheduler.__init__.__annotations__["gone"]) == tuple(Gone)
+    assert get_args(Scheduler.__init__.__annotations__["gone"]) == tuple(UndefinedAction)

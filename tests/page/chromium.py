@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from re import Pattern
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, Response, sync_playwright
 from playwright.sync_api import TimeoutError as TooLate
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
@@ -58,7 +59,7 @@ class Tab:
     url: str
     problems: list[str] = field(default_factory=list)
     expected: tuple[str, ...] = ()  # parts of messages that the test itself causes
-    _is_axe_loaded_for: str = ""
+    clicks: int = 0  # a choice in a list of a form counts, too
 
     def __post_init__(self) -> None:
         self.page.set_default_timeout(SECONDS * 1_000)
@@ -78,6 +79,15 @@ class Tab:
         except TooLate:
             shown = self.page.locator("body").inner_text()
             raise AssertionError(f"{self.page.url} does not show {text!r} but: {shown}; {self.problems}") from None
+
+    def click(self, target: Locator) -> None:
+        """Click, and count it."""
+        self.clicks += 1
+        target.click()
+
+    def see(self, target: Locator | Pattern[str] | str) -> None:
+        """Wait until something is shown: an element, or a text."""
+        (target if isinstance(target, Locator) else self.page.get_by_text(target)).first.wait_for()
 
     def violations(self) -> list[str]:
         """Return what axe-core finds wrong with the screen as it is now."""

@@ -1,5 +1,6 @@
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
+import './app/back'
 import { App } from './app/App'
 import { applyTheme, recallTheme } from './app/theme'
 import './styles/base.css'

@@ -3,7 +3,7 @@ import { parseJson, stringifyJson } from '../src/lib/exactJson'
 import { build, convert, daysIn, MODES, parseExpression, readTime, type Built, type MonthDay } from '../src/screens/edit/builder'
 import { asCurl, asPython, asToml, pythonText, shellQuote, tomlText } from '../src/screens/edit/code'
 import { changedFields, changeOf, emptyForm, fromJob, isObject, makeBody, rebase, same, withoutDefaults, type Form, type Json, type JsonObject } from '../src/screens/edit/form'
-import { markErrors } from '../src/screens/edit/scheduleErrors'
+import { markedLines, markErrors } from '../src/screens/edit/scheduleErrors'
 import { compareTimes } from '../src/screens/edit/times'
 import { findZones } from '../src/screens/edit/zones'
 
@@ -178,6 +178,11 @@ describe('errors of a schedule', () => {
     expect(one?.shown).toEqual({ line: '60 5/15 * * FRI-MON', carets: '^^' })
     expect(two).toMatchObject({ hint: 'write 5-23/15', shown: { carets: '   ^^^^' } })
     expect(three?.shown?.carets).toBe('            ^^^^^^^')
+  })
+
+  it('shows the carets of all errors in one line', () => {
+    const problems = markErrors('60 9 * * 8', [{ message: 'minute field, column 1: a' }, { message: 'day-of-week field, column 10: b' }, { message: 'c' }])
+    expect(markedLines(problems)).toEqual([{ line: '60 9 * * 8', carets: '^^       ^' }])
   })
 
   it('shows the line of a rule, and nothing without a column', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { countPlan, describePlan, guessFormat, showValue } from '../src/screens/import/text'
+import { countPlan, describePlan, guessFormat, nameAt, showValue } from '../src/screens/import/text'
 
 describe('the import', () => {
   it.each([
@@ -16,6 +16,10 @@ describe('the import', () => {
   it('shows values as text, long ones cut between characters', () => {
     expect([showValue(null), showValue(''), showValue('a'), showValue({ id: 2n ** 64n })]).toEqual(['—', '""', 'a', '{"id":18446744073709551616}'])
     expect(showValue('🙂🙂🙂', 2)).toBe('🙂🙂…')
+  })
+
+  it('names the job of an error', () => {
+    expect([nameAt('/jobs/1', ['a', 'b']), nameAt('/jobs/0/target/url', ['a']), nameAt('/jobs/9', ['a']), nameAt('/source', ['a'])]).toEqual(['b', 'a, target.url', '/jobs/9', '/source'])
   })
 
   it('counts what a plan does', () => {

@@ -277,7 +277,7 @@ class JobBulkBody(Body):
 
 class ConvertBody(Body):
     format: Literal["crontab", "jobs-file"]
-    text: str = Field(max_length=1_000_000, examples=["0 3 * * * /usr/local/bin/backup\n"])
+    text: str = Field(examples=["0 3 * * * /usr/local/bin/backup\n"])
     timezone: str | None = Field(None, max_length=100, description="Of crontab entries without CRON_TZ.")
     source: str = Field("", max_length=200, description="Returned, unless a jobs file has its own.")
 

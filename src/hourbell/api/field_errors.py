@@ -68,6 +68,7 @@ def _wrong_characters(name: str, context: Mapping[str, Any]) -> tuple[str, str |
 
 _WHOLE_NUMBER = _is_not("a whole number", "write one such as 10")
 _FLAG = _is_not("true or false", "write true or false")
+_DATE = _is_not("a date", "write one such as 2026-11-18")
 _MESSAGES: Mapping[str, _Describe] = {
     "missing": lambda name, _: (f"{name} is missing", f'write "{name}": … in the body'),
     "value_error": _refused,
@@ -80,6 +81,10 @@ _MESSAGES: Mapping[str, _Describe] = {
     "string_type": _is_not("a text", 'write it in quotes, as in "text"'),
     "list_type": _is_not("a list", "write it in brackets, as in [1, 2]"),
     "uuid_parsing": _is_not("an id", "write all 36 characters, as in 0198c0de-7a11-8b0b-9d35-5f1e1d7a93a5"),
+    "date_type": _DATE,
+    "date_parsing": _DATE,
+    "date_from_datetime_parsing": _DATE,
+    "date_from_datetime_inexact": _DATE,
     "greater_than_equal": lambda name, context: (
         f"{name} is less than {context['ge']}",
         f"write {context['ge']} or more",

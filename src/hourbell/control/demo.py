@@ -66,6 +66,6 @@ class Demo:
 
 
 def _body(name: str, ends_at: str) -> dict[str, Any]:
-    told = {**_JOBS[name]}
-    target = {"type": "task", "name": TASK, "args": told.pop("args"), "timeout": "1m"}
-    return {"name": name, "target": target, "tags": [TAG], "ends_at": ends_at, **told}
+    fields = {**_JOBS[name]}
+    target = {"type": "task", "name": TASK, "args": fields.pop("args"), "timeout": "1m"}
+    return {"name": name, "target": target, "tags": [TAG], "ends_at": ends_at, **fields}

@@ -16,8 +16,8 @@ from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
 from hourbell.store.lists import JobQuery, JobState, JobView
 
-MAX_CHANGED = 1_000  # jobs that a call changes
-MAX_MATCHED = 10_000  # jobs that a filter is evaluated for
+MAX_CHANGED_JOBS = 1_000  # jobs that a call changes
+MAX_MATCHED_JOBS = 10_000  # jobs that a filter is evaluated for
 
 
 class JobAction(StrEnum):
@@ -152,15 +152,15 @@ class JobBulk:
 
     async def _match_filter(self, change: BulkChange, query: JobQuery) -> Matched:
         count, pending, cursor = 0, [], None
-        while count < MAX_MATCHED:
+        while count < MAX_MATCHED_JOBS:
             page = await self._history.jobs(query, MAX_PAGE_ITEMS, cursor)
             count += len(page.items)
             pending += [view for view in page.items if change.is_pending(view)]
             cursor = page.next_cursor
             if cursor is None:
                 break
-        has_more = cursor is not None or len(pending) > MAX_CHANGED
-        return Matched(count, pending[:MAX_CHANGED], has_more=has_more)
+        has_more = cursor is not None or len(pending) > MAX_CHANGED_JOBS
+        return Matched(count, pending[:MAX_CHANGED_JOBS], has_more=has_more)
 
     async def _act(self, change: BulkChange, view: JobView, user: User) -> UUID | None:
         ref = str(view.job.id)

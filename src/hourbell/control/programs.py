@@ -31,7 +31,7 @@ _EVER = datetime(1970, 1, 1, tzinfo=UTC)
 GONE_NOTE = "the program does not define it any more"
 
 
-class Gone(StrEnum):
+class UndefinedAction(StrEnum):
     """The action for a job that no program of its source defines any more."""
 
     PAUSE = "pause"
@@ -45,7 +45,7 @@ class Program(Protocol):
     @property
     def source(self) -> str: ...
     @property
-    def gone(self) -> Gone: ...
+    def gone(self) -> UndefinedAction: ...
     @property
     def tasks(self) -> Mapping[str, Task]: ...
     @property
@@ -136,7 +136,7 @@ class Programs:
             self._watching_since = now
         return now - self._live_for if now - self._watching_since >= self._live_for else _EVER
 
-    async def retire_gone(self, program: Program, node_id: UUID) -> None:
+    async def retire_undefined(self, program: Program, node_id: UUID) -> None:
         """Record what this node's program defines, and pause or delete jobs that no program defines any more.
 
         Waiting runs of a task that no live node has, as after a module was renamed, move to the task that their job
@@ -154,13 +154,13 @@ class Programs:
             log.info("runs_moved", extra={"runs": moved, "source": program.source})
 
     async def _check(self, program: Program, now: datetime) -> None:
-        if program.gone is Gone.KEEP:
+        if program.gone is UndefinedAction.KEEP:
             return
         undefined = await self._store.undefined_jobs(program.source, now - self._live_for)
         missed = {job.id: job for job in undefined if job.definition.name not in program.jobs}
         for job_id, job in missed.items():
             is_sure = self._missed is None or job_id in self._missed
-            if is_sure and (program.gone is Gone.DELETE or job.definition.enabled):
+            if is_sure and (program.gone is UndefinedAction.DELETE or job.definition.enabled):
                 await self._retire(job, program, now)
         self._missed = set(missed)
 
@@ -169,7 +169,7 @@ class Programs:
             await retire(self._store, job, program, now)
         except Conflict:  # changed meanwhile, perhaps by another node of this program
             return
-        done = "deleted" if program.gone is Gone.DELETE else "paused"
+        done = "deleted" if program.gone is UndefinedAction.DELETE else "paused"
         log.warning("job_gone", extra={"job": job.definition.name, "source": program.source, "done": done})
 
     def _log_job(self, job: AppliedJob, program: Program) -> None:
@@ -198,7 +198,7 @@ class Programs:
 async def retire(store: ControlStore, job: Job, program: Program, now: datetime) -> None:
     """Delete or pause an undefined job. Cancel its waiting runs, unless it is paused and its task still exists."""
     actor = Actor(_name(program), now)
-    if program.gone is Gone.DELETE:
+    if program.gone is UndefinedAction.DELETE:
         await store.delete_job(job.id, actor, expect_version=job.version)
         return
     has_task = job.definition.target.get("name") in program.tasks

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from uuid import UUID
 
-from hourbell.control.programs import Gone
+from hourbell.control.programs import UndefinedAction
 from hourbell.library.background import Background
 from hourbell.library.declaring import Duration, OnceOptions, arguments_of, module_name
 from hourbell.library.helpers import is_isolated_call, may_start
@@ -43,9 +43,9 @@ class Scheduler(Registry):
     ) -> None:
         super().__init__(source or _module_of_caller())
         try:
-            self.gone = Gone(gone)
+            self.gone = UndefinedAction(gone)
         except ValueError:
-            raise ValueError(f"gone is {gone!r}; use one of {', '.join(Gone)}") from None
+            raise ValueError(f"gone is {gone!r}; use one of {', '.join(UndefinedAction)}") from None
         self.task_context: TaskContext | None = None  # context manager of a framework around each task call
         self._database_url = database_url
         self._has_engine = engine

@@ -14,7 +14,7 @@ MAX_CHOSEN_JOBS = 1_000  # up to so many jobs are looked up one by one; more are
 
 @dataclass(frozen=True, slots=True)
 class AttentionSets:
-    """The jobs that need attention at a time. None: more than MAX_CHOSEN jobs, or not asked for."""
+    """The jobs that need attention at a time. None: more than MAX_CHOSEN_JOBS jobs, or not asked for."""
 
     now: datetime | None = None
     failing: Sequence[UUID] | None = None

@@ -1,7 +1,7 @@
 """Reads for the time line and for attention: which jobs need it, and what happened to the jobs of a page.
 
 Every statement is bounded. A filter by attention looks up its jobs by key, or walks through all names if they are more
-than MAX_CHOSEN, which are then dense. Which jobs are late is looked for among the oldest waiting runs of each lane.
+than MAX_CHOSEN_JOBS, which are then dense. Late jobs are those of the oldest waiting runs of each lane.
 """
 
 from collections import defaultdict

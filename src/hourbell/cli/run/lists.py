@@ -58,7 +58,7 @@ def orphans(client: "Client", number: int, zone: str, output: Output) -> None:
     examples="""
     hourbell run groups
     hourbell run groups --since 24h -n 5
-    hourbell run groups -q | head -1 | xargs hourbell run replay --per-minute 60 --fingerprint
+    hourbell run replay --fingerprint 0123456789abcdef --per-minute 60
     """,
 )
 @click.option("--job", type=JOB, metavar="JOB", help="Of this job.")

@@ -1,4 +1,4 @@
-"""What an error text says without the frames of a traceback, and in one line."""
+"""Error texts without the frames of a traceback, in one line."""
 
 _FRAME = '  File "'
 

@@ -23,16 +23,16 @@ UNSENDABLE = "the request has a method or a header that HTTP cannot carry"
 STOPPED = "this node is stopping and sends nothing more"
 
 _CONNECTING = {
-    errno.ECONNREFUSED: "connection refused by {place}",
-    errno.ECONNRESET: "connection reset by {place}",
-    errno.ENETUNREACH: "there is no route to {place}",
-    errno.EHOSTUNREACH: "there is no route to {place}",
-    errno.EADDRNOTAVAIL: "there is no route to {place}",
-    errno.EAFNOSUPPORT: "there is no route to {place}",
-    errno.EACCES: "this machine does not allow connections to {place}",
-    errno.EPERM: "this machine does not allow connections to {place}",
-    errno.EMFILE: "this machine has too many open files to connect to {place}",
-    errno.ENFILE: "this machine has too many open files to connect to {place}",
+    errno.ECONNREFUSED: "connection refused by {endpoint}",
+    errno.ECONNRESET: "connection reset by {endpoint}",
+    errno.ENETUNREACH: "there is no route to {endpoint}",
+    errno.EHOSTUNREACH: "there is no route to {endpoint}",
+    errno.EADDRNOTAVAIL: "there is no route to {endpoint}",
+    errno.EAFNOSUPPORT: "there is no route to {endpoint}",
+    errno.EACCES: "this machine does not allow connections to {endpoint}",
+    errno.EPERM: "this machine does not allow connections to {endpoint}",
+    errno.EMFILE: "this machine has too many open files to connect to {endpoint}",
+    errno.ENFILE: "this machine has too many open files to connect to {endpoint}",
 }
 
 # https://docs.openssl.org/master/man3/X509_STORE_CTX_get_error/
@@ -70,7 +70,7 @@ def of_connecting(error: OSError, address: Address, port: int) -> str:
     endpoint = f"{address} port {port}"
     if isinstance(error, TimeoutError):
         return f"no connection to {endpoint} in time"
-    return _CONNECTING.get(error.errno or 0, "no connection to {place}").format(endpoint=endpoint)
+    return _CONNECTING.get(error.errno or 0, "no connection to {endpoint}").format(endpoint=endpoint)
 
 
 def joined(problems: Sequence[str]) -> str:

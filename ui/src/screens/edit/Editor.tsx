@@ -20,6 +20,7 @@ import { count } from '../../lib/outcome'
 import { jobPath, runPath } from '../../lib/url'
 import { asCurl, asPython, asToml } from './code'
 import { changedFields, changeOf, formOf, fromJob, isSameForm, makeBody, rebase, withoutDefaults, type Form, type JsonObject } from './form'
+import { showValue } from '../import/text'
 import { useLeaveGuard } from './leave'
 import { PlanCard } from './PlanCard'
 import { PolicyFields } from './PolicyFields'
@@ -70,6 +71,7 @@ export function Editor({ title, path, start, stored: loaded, copyOf }: Props) {
   const client = useQueryClient()
   const mayAdmin = useMay('admin')
   const isNew = stored === null
+  const isOwned = stored !== null && stored.managed_by !== 'api'
 
   const set = (patch: Partial<Form>) => {
     setForm((now) => ({ ...now, ...patch }))
@@ -94,11 +96,12 @@ export function Editor({ title, path, start, stored: loaded, copyOf }: Props) {
     retry: false,
     staleTime: 30_000,
   })
-  const request = requestOf(settled, base, stored, options)
+  // A dry run stores nothing, so it may show what taking the job over would do.
+  const request = requestOf(settled, base, stored, { ...options, takeOver: isOwned })
   const plan = useQuery({
     queryKey: ['edit', 'plan', request],
     queryFn: () => sendJson<Intention>(request.method, request.path, request.body, { ...request.query, dry_run: true }, request.headers),
-    enabled: !needed(settled).length && !Object.keys(makeBody(settled).errors).length && (isNew || stored.managed_by === 'api' || options.takeOver),
+    enabled: !needed(settled).length && !Object.keys(makeBody(settled).errors).length,
     placeholderData: keepPreviousData,
     retry: false,
     staleTime: 30_000,
@@ -117,16 +120,19 @@ export function Editor({ title, path, start, stored: loaded, copyOf }: Props) {
       if (local) return local
       const found = listed.filter((error) => isBelow(error.pointer, pointer))
       if (found.length) return found.map(({ message, hint }) => [message, hint].filter(Boolean).join('; ')).join('. ')
+      if (pointer === '/name' && (saveError ?? planError)?.code === 'name_taken') return 'Another job has this name.'
       if (isTried && pointer in NEEDED && NEEDED[pointer]?.[0](form)) return NEEDED[pointer]?.[1]
     }
     return undefined
   }
   const loose = planError && planError.errors?.length ? planError.errors.filter(({ pointer }) => !FIELDS.some((field) => isBelow(pointer, field))) : undefined
-  const planProblem = planError && !saveError ? (loose === undefined ? planError : loose.length ? new ApiError(planError.status, planError.code, planError.title, planError.detail, loose, planError.requestId) : undefined) : plan.error instanceof ApiError ? undefined : plan.error
+  const isBound = !refusal && planError?.code === 'secrets_bound'
+  const isTaken = (saveError ?? planError)?.code === 'name_taken'
+  const planProblem = isBound || isTaken ? undefined : planError && !saveError ? (loose === undefined ? planError : loose.length ? new ApiError(planError.status, planError.code, planError.title, planError.detail, loose, planError.requestId) : undefined) : plan.error instanceof ApiError ? undefined : plan.error
   const looseSave = saveError?.errors?.length ? saveError.errors.filter(({ pointer }) => !FIELDS.some((field) => isBelow(pointer, field))) : undefined
 
   const guard = useLeaveGuard(isDirty && !secret, () => confirm({ title: isNew ? 'Discard this job?' : `Discard the changes of ${stored.name}?`, body: 'What you typed is not saved.', action: 'Discard', isDanger: true }))
-  const refresh = () => Promise.all(['jobs', 'job', 'timeline', 'stats', 'forecast', 'audit', 'runs', 'edit'].map((topic) => client.invalidateQueries({ queryKey: [topic] })))
+  const refresh = () => Promise.all(['jobs', 'job', 'timeline', 'stats', 'forecast', 'audit', 'runs'].map((topic) => client.invalidateQueries({ queryKey: [topic] })))
 
   /** What to try again with after a refusal that the caller can decide about; null if it stays refused. */
   const wayOut = async (error: unknown): Promise<Partial<Options> | null> => {
@@ -157,7 +163,7 @@ export function Editor({ title, path, start, stored: loaded, copyOf }: Props) {
     if (busy) return
     setTried(true)
     setRefusal(undefined)
-    if (missing.length || Object.keys(made.errors).length) return focusFirstError()
+    if (missing.length || Object.keys(made.errors).length || (isOwned && !options.takeOver)) return focusFirstError()
     if (isTest) {
       const isSure = await confirm({
         title: isNew ? `Save ${form.name} paused and run it once?` : `Save and pause ${stored.name}, and run it once?`,
@@ -230,9 +236,10 @@ export function Editor({ title, path, start, stored: loaded, copyOf }: Props) {
   }
 
   useShortcuts([{ keys: 'Ctrl+Enter', label: 'Save the job', run: () => void submit(false) }])
-  const isOwned = stored !== null && stored.managed_by !== 'api'
   const secretNames = Object.keys(made.secretHeaders)
   const short = withoutDefaults(made.body)
+  const needsTaking = isOwned && !options.takeOver
+  const hasErrors = Object.keys(made.errors).length > 0 || listed.length > 0 || isTaken
 
   return (
     <Screen title={title} path={path} lead={copyOf && <CopyNote job={copyOf} />}>
@@ -314,11 +321,25 @@ export function Editor({ title, path, start, stored: loaded, copyOf }: Props) {
             </Card>
           </div>
           <div className="hb-stack edit-side">
-            {Boolean(refusal) && (looseSave === undefined || looseSave.length > 0) && <ErrorNotice error={refusal} what="Not saved" />}
+            {Boolean(refusal) && !isTaken && (looseSave === undefined || looseSave.length > 0) && <ErrorNotice error={refusal} what="Not saved" />}
             {Boolean(refusal) && looseSave?.length === 0 && (
               <p className="edit-notice" data-tone="bad" role="alert">
                 <strong>Not saved.</strong> {count(saveError?.errors?.length ?? 0, 'field')} need a look.
               </p>
+            )}
+            {(isBound || options.dropSecrets) && (
+              <div className="edit-notice" data-tone="late">
+                <p>
+                  The secret headers of this job were set for another address and are not sent to this one. Type their new values into the headers, or remove them.
+                  {!mayAdmin && ' Both need the role admin.'}
+                </p>
+                {mayAdmin && (
+                  <label className="edit-check">
+                    <input type="checkbox" checked={options.dropSecrets} onChange={(event) => setOptions({ ...options, dropSecrets: event.target.checked })} />
+                    Remove the secret headers when I save
+                  </label>
+                )}
+              </div>
             )}
             <PlanCard
               isNew={isNew}
@@ -343,13 +364,13 @@ export function Editor({ title, path, start, stored: loaded, copyOf }: Props) {
         </div>
         <div className="edit-bar">
           <span className="hb-muted edit-bar-state" role="status">
-            {isNew ? (missing.length ? `Needed: ${missing.join(', ')}` : 'Ready to create') : fields.length ? `${count(fields.length, 'field')} changed` : 'No changes'}
+            {hasErrors ? 'Some fields need a look' : isNew ? (missing.length ? `Needed: ${missing.join(', ')}` : 'Ready to create') : needsTaking ? 'Take the job over to save it here' : fields.length ? `${count(fields.length, 'field')} changed` : 'No changes'}
           </span>
           <LinkButton href={stored ? jobPath(stored) : '/jobs'}>Cancel</LinkButton>
-          <Button needs="operator" isBusy={busy === 'test'} onClick={() => void submit(true)}>
+          <Button needs="operator" isBusy={busy === 'test'} disabled={needsTaking} onClick={() => void submit(true)}>
             Test now…
           </Button>
-          <Button type="submit" look="primary" needs="editor" isBusy={busy === 'save'} disabled={!isNew && !fields.length}>
+          <Button type="submit" look="primary" needs="editor" isBusy={busy === 'save'} disabled={!isNew && (!fields.length || needsTaking)}>
             {isNew ? 'Create job' : options.takeOver && isOwned ? 'Take over and save' : 'Save'}
           </Button>
         </div>
@@ -437,7 +458,7 @@ function CopyNote({ job }: { job: JobDetail }) {
   const secrets = (job.secrets ?? []).filter(({ valid_until }) => valid_until === null)
   return (
     <>
-      A copy of {job.name}.{secrets.length > 0 && ` Its ${count(secrets.length, 'secret')} (${secrets.map(({ field }) => field.replace('header:', 'header ')).join(', ')}) cannot be copied; set them again.`}
+      A copy of {job.name}.{secrets.length > 0 && ` Secrets are not copied; set them again: ${secrets.map(({ field }) => (field === 'signing' ? 'the signing secret' : `the header ${field.slice(7)}`)).join(', ')}.`}
     </>
   )
 }
@@ -459,7 +480,7 @@ function Owned({ job, isTaken, onChange }: { job: JobDetail; isTaken: boolean; o
   const after: Record<string, string> = {
     code: 'the program’s own definition is ignored at its next start, and reported as a conflict, until the job is deleted here',
     file: 'the next apply of the file is refused, unless it takes the job over again and changes it back',
-    sql: 'the next statement changes it back',
+    sql: 'a later statement can change it again',
   }
   return (
     <div className="edit-notice" data-tone="late">
@@ -557,8 +578,7 @@ function OutdatedDialog({ base, found, by, onClose, onReload }: { base: JobDetai
   const fields = changedFields(old, now)
   const read = (body: JsonObject, field: string) => {
     const [key = '', part] = field.split('.')
-    const value = part === undefined ? body[key] : (body[key] as JsonObject | undefined)?.[part]
-    return value === undefined || value === null ? '—' : typeof value === 'string' ? value : withoutLength(JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? String(each) : each)))
+    return showValue(part === undefined ? body[key] : (body[key] as JsonObject | undefined)?.[part])
   }
   return (
     <Dialog
@@ -607,8 +627,4 @@ function OutdatedDialog({ base, found, by, onClose, onReload }: { base: JobDetai
       )}
     </Dialog>
   )
-}
-
-function withoutLength(text: string): string {
-  return text.length > 200 ? `${text.slice(0, 200)}…` : text
 }

@@ -1,8 +1,7 @@
 /** Every policy with what it means and its default. */
 import { Field, Select } from '../../components/Field'
 import { fromLocal, isZone, partsOf, isoDate } from '../../lib/time'
-import { parseExpression } from './builder'
-import type { Form } from './form'
+import { defaultCatchUp, type Form } from './form'
 
 interface Props {
   form: Form
@@ -48,8 +47,7 @@ const DST: readonly Choice[] = [
 ]
 
 export function PolicyFields({ form, set, error }: Props) {
-  const { mode } = parseExpression(form.schedule)
-  const catchUpDefault = mode === 'once' || mode === 'yearly' ? 'all' : 'latest'
+  const catchUpDefault = defaultCatchUp(form.schedule)
   return (
     <div className="edit-policies">
       <Chosen label="Missed times" name="catch_up" value={form.catchUp || catchUpDefault} fallback={catchUpDefault} choices={CATCH_UP} onChange={(value) => set({ catchUp: value })} error={error('/catch_up')} />

@@ -7,7 +7,7 @@ import { Tabs } from '../../components/Tabs'
 import { serverNow } from '../../lib/clock'
 import { isoDate, isZone } from '../../lib/time'
 import { build, convert, daysIn, MODES, MONTHS, parseExpression, readTime, WEEKDAYS, type Built, type Mode, type MonthDay, type Unit } from './builder'
-import { markErrors } from './scheduleErrors'
+import { markedLines, markErrors } from './scheduleErrors'
 
 interface Props {
   schedule: string
@@ -57,20 +57,18 @@ export function ScheduleFields({ schedule, stored, zone, onChange, preview, erro
       </div>
       <Expression value={schedule} isLong={mode === 'rrule'} isInvalid={problems.length > 0} onChange={onChange} />
       <div className="edit-words" id="edit-schedule-note" aria-live="polite">
+        {markedLines(problems).map(({ line, carets }) => (
+          <pre key={line} className="edit-marked" aria-hidden="true">
+            {line}
+            {'\n'}
+            <span>{carets}</span>
+          </pre>
+        ))}
         {problems.map((problem, index) => (
-          <div key={index} className="edit-problem">
-            {problem.shown && (
-              <pre aria-hidden="true">
-                {problem.shown.line}
-                {'\n'}
-                <span>{problem.shown.carets}</span>
-              </pre>
-            )}
-            <p className="hb-field-error">
-              {problem.message}
-              {problem.hint && `; ${problem.hint}`}
-            </p>
-          </div>
+          <p key={index} className="hb-field-error hb-mono">
+            {problem.message}
+            {problem.hint && `; ${problem.hint}`}
+          </p>
         ))}
         {!problems.length && preview && (
           <p>

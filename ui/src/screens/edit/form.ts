@@ -1,6 +1,7 @@
 /** The form of a job: what is typed, the body it makes, and how a change is sent. All pure. */
 import type { JobDetail } from '../../api/types'
 import { parseJson, stringifyJson } from '../../lib/exactJson'
+import { parseExpression } from './builder'
 
 export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
@@ -291,6 +292,12 @@ function customRetry(form: Form, errors: Record<string, string>): Json {
   return retry
 }
 
+/** What `catch_up` is if nobody says it: a time that comes once or once a year is never dropped. */
+export function defaultCatchUp(schedule: string): 'all' | 'latest' {
+  const { mode } = parseExpression(schedule)
+  return mode === 'once' || mode === 'yearly' ? 'all' : 'latest'
+}
+
 /** A body without the fields that have their default, as one would write it by hand. */
 export function withoutDefaults(body: JsonObject): JsonObject {
   const target = isObject(body.target) ? body.target : {}
@@ -299,6 +306,7 @@ export function withoutDefaults(body: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(body)
       .filter(([key, value]) => key === 'target' || !(key in DEFAULTS) || !same(value, DEFAULTS[key] ?? null))
+      .filter(([key, value]) => key !== 'catch_up' || value !== defaultCatchUp(text(body.schedule)))
       .map(([key, value]) => [key, key === 'target' ? short : value]),
   )
 }

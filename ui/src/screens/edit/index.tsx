@@ -12,7 +12,7 @@ import { Loading } from '../../components/Loading'
 import { Screen } from '../../components/Screen'
 import { jobPath } from '../../lib/url'
 import { Editor } from './Editor'
-import { emptyForm, formOf, type Form } from './form'
+import { defaultCatchUp, emptyForm, formOf, type Form } from './form'
 import './edit.css'
 
 export default function Edit() {
@@ -65,7 +65,7 @@ export default function Edit() {
 
 function duplicate(job: JobDetail): Form {
   const form = formOf(job)
-  return { ...form, name: `${form.name}-copy`.slice(0, 100), headers: form.headers.filter(({ isStored }) => !isStored) }
+  return { ...form, catchUp: form.catchUp === defaultCatchUp(form.schedule) ? '' : form.catchUp, name: `${form.name}-copy`.slice(0, 100), headers: form.headers.filter(({ isStored }) => !isStored) }
 }
 
 /** ?name=&schedule=&timezone=&url=&task=&description=&tag= */

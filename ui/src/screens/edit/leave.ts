@@ -1,5 +1,6 @@
 /** Ask before an edited form is left: by a link, a shortcut, Back, or by closing the tab. */
 import { useEffect, useRef } from 'react'
+import { guardBack } from '../../app/back'
 
 type Ask = () => Promise<boolean>
 
@@ -36,11 +37,11 @@ export function useLeaveGuard(isDirty: boolean, ask: Ask): { leave: () => void }
     const onUnload = (event: BeforeUnloadEvent) => {
       if (holds()) event.preventDefault()
     }
-    window.addEventListener('popstate', onPop, { capture: true })
+    const stop = guardBack(onPop)
     window.addEventListener('beforeunload', onUnload)
     return () => {
       if (history.pushState === guarded) history.pushState = pushed
-      window.removeEventListener('popstate', onPop, { capture: true })
+      stop()
       window.removeEventListener('beforeunload', onUnload)
     }
   }, [])

@@ -7,6 +7,18 @@ export interface ScheduleProblem {
   shown: { line: string; carets: string } | null
 }
 
+/** Lines of the expression with the carets of all errors in them. */
+export function markedLines(problems: readonly ScheduleProblem[]): { line: string; carets: string }[] {
+  const found = new Map<string, string>()
+  for (const { shown } of problems) {
+    if (!shown) continue
+    const before = found.get(shown.line) ?? ''
+    const width = Math.max(before.length, shown.carets.length)
+    found.set(shown.line, Array.from({ length: width }, (_, at) => (before[at] === '^' || shown.carets[at] === '^' ? '^' : ' ')).join(''))
+  }
+  return [...found].map(([line, carets]) => ({ line, carets }))
+}
+
 /** Errors of one field, each with the marked part of the expression. Columns count characters from 1. */
 export function markErrors(expression: string, errors: readonly { message: string; hint?: string | null | undefined }[]): ScheduleProblem[] {
   return errors.flatMap(({ message, hint }) =>

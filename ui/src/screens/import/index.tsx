@@ -22,7 +22,7 @@ import { useLeaveGuard } from '../edit/leave'
 import { ZoneField } from '../edit/ZoneField'
 import '../edit/edit.css'
 import './import.css'
-import { countPlan, describePlan, guessFormat, showValue, type Format } from './text'
+import { countPlan, describePlan, guessFormat, nameAt, showValue, type Format } from './text'
 
 const MAX_CHARACTERS = 1_000_000
 const SHOWN_JOBS = 200
@@ -185,6 +185,10 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
               </div>
             </div>
           </Card>
+        </div>
+        <div className="hb-stack">
+          {failure !== undefined && <ErrorNotice error={failure} what="Nothing was applied" />}
+          {Boolean(converted.error) && !(converted.error instanceof ApiError && converted.error.fieldError('/timezone')) && <ErrorNotice error={converted.error} what="The text could not be read" />}
           {found && found.problems.length > 0 && (
             <Card title={count(found.problems.length, 'problem')}>
               <ul className="import-problems">
@@ -203,10 +207,6 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
               </ul>
             </Card>
           )}
-        </div>
-        <div className="hb-stack">
-          {failure !== undefined && <ErrorNotice error={failure} what="Nothing was applied" />}
-          {Boolean(converted.error) && !(converted.error instanceof ApiError && converted.error.fieldError('/timezone')) && <ErrorNotice error={converted.error} what="The text could not be read" />}
           {found && found.notes.length > 0 && (
             <Card title="Notes">
               <ul className="import-notes">
@@ -216,7 +216,7 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
               </ul>
             </Card>
           )}
-          {Boolean(plan.error) && found && found.jobs.length > 0 && <ErrorNotice error={plan.error} what="This cannot be applied as it is" />}
+          {Boolean(plan.error) && found && found.jobs.length > 0 && <Refused error={plan.error} names={found.jobs.map(({ name }) => String(name))} />}
           {shown && counts ? <PlanList plan={shown} /> : !text.trim() && <Teach />}
         </div>
       </div>
@@ -259,19 +259,36 @@ function TextArea({ value, onChange, ...rest }: { value: string; onChange: (valu
   )
 }
 
-const ACTIONS: Record<string, string> = { create: 'create', change: 'change', none: 'unchanged' }
+/** Refusals of single jobs by their names; others as the server says them. */
+function Refused({ error, names }: { error: unknown; names: readonly string[] }) {
+  const errors = error instanceof ApiError ? (error.errors ?? []) : []
+  if (!errors.length) return <ErrorNotice error={error} what="This cannot be applied as it is" />
+  return (
+    <div className="hb-error" role="alert">
+      <strong>{count(errors.length, 'reason')} why nothing can be applied yet</strong>
+      <ul>
+        {errors.map((one, index) => (
+          <li key={index}>
+            <strong className="import-name">{nameAt(one.pointer, names)}</strong> {one.message}
+            {one.hint && <span className="hb-muted">; {one.hint}</span>}
+          </li>
+        ))}
+      </ul>
+    </div>
+  )
+}
 
-function PlanList({ plan }: { plan: Plan }) {
+function PlanList({ plan, isDone = false }: { plan: Plan; isDone?: boolean }) {
   const changed = plan.jobs.filter(({ action }) => action !== 'none')
   const same = plan.jobs.filter(({ action }) => action === 'none')
   return (
-    <Card title="Plan">
+    <Card title={isDone ? 'Changes' : 'Plan'}>
       <ul className="import-plan">
         {plan.deleted.map((job) => (
           <li key={job.id} data-action="delete">
             <div className="import-plan-head">
-              <span className="import-action">− delete</span>
-              <Link href={jobPath(job)}>{job.name}</Link>
+              <span className="import-action">− {isDone ? 'deleted' : 'delete'}</span>
+              {isDone ? job.name : <Link href={jobPath(job)}>{job.name}</Link>}
             </div>
           </li>
         ))}
@@ -279,9 +296,9 @@ function PlanList({ plan }: { plan: Plan }) {
           <li key={job.name} data-action={job.action}>
             <div className="import-plan-head">
               <span className="import-action">
-                {job.action === 'create' ? '+' : '~'} {ACTIONS[job.action]}
+                {job.action === 'create' ? `+ create${isDone ? 'd' : ''}` : `~ change${isDone ? 'd' : ''}`}
               </span>
-              {job.action === 'create' ? <strong>{job.name}</strong> : <Link href={jobPath(job.name)}>{job.name}</Link>}
+              {job.action === 'create' && !isDone ? <strong>{job.name}</strong> : <Link href={jobPath(job.name)}>{job.name}</Link>}
               {job.after[0] && (
                 <span className="hb-muted import-next">
                   next <Time at={job.after[0].at} offset />
@@ -346,7 +363,7 @@ function Results({ plan, path, onAgain }: { plan: Plan; path: readonly (readonly
           </div>
         </Card>
       )}
-      <PlanList plan={plan} />
+      <PlanList plan={plan} isDone />
     </Screen>
   )
 }

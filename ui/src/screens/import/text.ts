@@ -19,6 +19,13 @@ export function showValue(value: unknown, limit = 160): string {
   return characters.length > limit ? `${characters.slice(0, limit).join('')}…` : text
 }
 
+/** "/jobs/1/schedule" as "report, schedule". */
+export function nameAt(pointer: string, names: readonly string[]): string {
+  const [, index, field] = /^\/jobs\/(\d+)(?:\/(.*))?$/.exec(pointer) ?? []
+  const name = index === undefined ? undefined : names[Number(index)]
+  return name === undefined ? pointer : field ? `${name}, ${field.replaceAll('/', '.')}` : name
+}
+
 export interface Counts {
   create: number
   change: number

@@ -113,7 +113,7 @@ function detailOf({ run, skip }: LedgerTime): string {
   if (skip) return SKIP_WORDS[skip.reason] ?? skip.reason
   if (!run) return ''
   const parts = [
-    run.lateness_ms !== null && run.kind === 'scheduled' ? `${formatDuration(Math.max(0, run.lateness_ms))} late` : '',
+    run.lateness_ms !== null && run.kind === 'scheduled' ? (run.lateness_ms < 1 ? 'on time' : `${formatDuration(run.lateness_ms)} late`) : '',
     run.state === 'failed' && run.attempt > 1 ? `${count(run.attempt, 'attempt')} over ${formatDuration(run.duration_ms ?? 0)}` : run.duration_ms !== null ? formatDuration(run.duration_ms) : '',
     run.error && run.state !== 'succeeded' ? errorLine(run.error) : '',
   ]

@@ -18,6 +18,7 @@ import { Menu, MenuItem } from '../../components/Menu'
 import { Screen } from '../../components/Screen'
 import { Time } from '../../components/Time'
 import { useToast } from '../../components/Toast'
+import { serverNow } from '../../lib/clock'
 import { formatRelative } from '../../lib/duration'
 import { formatTime, toMs } from '../../lib/time'
 import { jobPath, runPath, withSearch } from '../../lib/url'
@@ -151,7 +152,7 @@ function Shown({ job, error, onRetry }: { job: JobDetail; error: unknown; onRetr
 
 /** "At 09:00, Monday through Friday, Europe/Paris. Next in 18 h (Wed 18 Nov, 09:00). Of the last 20 times …" */
 function Lead({ job }: { job: JobDetail }) {
-  const now = useNow(job.next_at && Math.abs(toMs(job.next_at) - Date.now()) < 130_000 ? 1 : 30)
+  const now = useNow(job.next_at && Math.abs(toMs(job.next_at) - serverNow()) < 130_000 ? 1 : 30)
   const zone = useZone(job.timezone)
   return (
     <>
