@@ -18,7 +18,7 @@ from hourbell.core.run.settle import Failed, Succeeded
 from hourbell.core.run.states import RunState
 from hourbell.store.actor import Actor
 from hourbell.store.alert_verbs import AlertVerbs, IncidentQuery
-from hourbell.store.alerts import AlertStore, Told
+from hourbell.store.alerts import AlertStore, WatchResult
 from hourbell.store.base import EngineStore, LaneDemand
 from hourbell.store.control import ControlStore
 from tests.contract.steps import (
@@ -79,7 +79,7 @@ async def fail(store: EngineStore, control: ControlStore, job: Job, now: datetim
         await run_once(store, control, job, BROKEN, now + number * SECOND)
 
 
-async def told(alerts: AlertStore, now: datetime, *extra: UUID) -> list[tuple[Move, Event | None]]:
+async def results(alerts: AlertStore, now: datetime, *extra: UUID) -> list[tuple[Move, Event | None]]:
     return [(each.move, each.event) for each in await alerts.watch_jobs(now, 100, extra)]
 
 
@@ -97,11 +97,11 @@ async def test_failures_in_a_row_open_one_incident_with_one_message_per_channel(
     job = await add_job(control)
 
     await fail(store, control, job, T0 + HOUR)
-    assert await told(alerts, T0 + HOUR) == []
+    assert await results(alerts, T0 + HOUR) == []
     await fail(store, control, job, T0 + 2 * HOUR)
-    assert await told(alerts, T0 + 2 * HOUR) == [(Move.OPEN, Event.OPENED)]
+    assert await results(alerts, T0 + 2 * HOUR) == [(Move.OPEN, Event.OPENED)]
     await fail(store, control, job, T0 + 3 * HOUR)
-    assert await told(alerts, T0 + 3 * HOUR) == []
+    assert await results(alerts, T0 + 3 * HOUR) == []
 
     [incident] = await database.rows("incidents")
     assert (incident["kind"], incident["state"], incident["count"], incident["steps"]) == ("failed", "open", 3, 1)
@@ -123,12 +123,12 @@ async def test_a_success_resolves_it_and_is_told_once(
     await add_channel(people)
     job = await add_job(control)
     await fail(store, control, job, T0 + HOUR, 2)
-    await told(alerts, T0 + HOUR)
+    await results(alerts, T0 + HOUR)
 
     await run_once(store, control, job, Succeeded(), T0 + 2 * HOUR)
 
-    assert await told(alerts, T0 + 2 * HOUR) == [(Move.RESOLVE, Event.RESOLVED)]
-    assert await told(alerts, T0 + 3 * HOUR, job.id) == []
+    assert await results(alerts, T0 + 2 * HOUR) == [(Move.RESOLVE, Event.RESOLVED)]
+    assert await results(alerts, T0 + 3 * HOUR, job.id) == []
     [incident] = await database.rows("incidents")
     assert (incident["state"], incident["resolved_at"], incident["resolved_by"]) == ("resolved", T0 + 2 * HOUR, None)
     assert [each.event for each in await messages(database)] == [Event.OPENED, Event.RESOLVED]
@@ -139,7 +139,7 @@ async def test_the_id_of_a_message_follows_from_channel_incident_and_step(
 ) -> None:
     channel_job = await add_channel(people)
     await fail(store, control, await add_job(control), T0 + HOUR, 2)
-    await told(alerts, T0 + HOUR)
+    await results(alerts, T0 + HOUR)
 
     [incident] = await database.rows("incidents")
     [notification] = await database.rows("notifications")
@@ -177,7 +177,7 @@ async def test_what_is_not_committed_is_watched_again(
     assert await database.rows("incidents") == []
     await database.sql("alter table hourbell.gone rename to notifications" if is_postgres(database) else RENAME_BACK)
 
-    assert await told(database.alerts(), T0 + HOUR) == [(Move.OPEN, Event.OPENED)]
+    assert await results(database.alerts(), T0 + HOUR) == [(Move.OPEN, Event.OPENED)]
     assert len(await messages(database)) == 1
 
 
@@ -201,12 +201,12 @@ async def test_jobs_of_one_host_share_one_message_and_one_recovery(
         jobs.append(job)
         await fail(store, control, job, T0 + HOUR, 2)
 
-    assert await told(alerts, T0 + HOUR) == [(Move.OPEN, None)]
-    assert await told(alerts, T0 + HOUR + GROUP_WAIT) == [(Move.NOTIFY, Event.OPENED)]
+    assert await results(alerts, T0 + HOUR) == [(Move.OPEN, None)]
+    assert await results(alerts, T0 + HOUR + GROUP_WAIT) == [(Move.NOTIFY, Event.OPENED)]
     for job in jobs:
-        assert await told(alerts, T0 + 2 * HOUR) == []
+        assert await results(alerts, T0 + 2 * HOUR) == []
         await run_once(store, control, job, Succeeded(), T0 + 2 * HOUR)
-    assert await told(alerts, T0 + 2 * HOUR) == [(Move.RESOLVE, Event.RESOLVED)]
+    assert await results(alerts, T0 + 2 * HOUR) == [(Move.RESOLVE, Event.RESOLVED)]
 
     [opened, resolved] = await messages(database)
     assert opened.incident is not None
@@ -228,8 +228,8 @@ async def test_missed_times_open_an_incident_at_once(
     await plan_all(store, T0 + 3 * MINUTE + SECOND)
     assert len(await database.rows("alert_signals")) == 1
 
-    assert await told(alerts, T0 + 4 * MINUTE) == [(Move.OPEN, None)]
-    assert await told(alerts, T0 + 4 * MINUTE + GROUP_WAIT) == [(Move.NOTIFY, Event.OPENED)]
+    assert await results(alerts, T0 + 4 * MINUTE) == [(Move.OPEN, None)]
+    assert await results(alerts, T0 + 4 * MINUTE + GROUP_WAIT) == [(Move.NOTIFY, Event.OPENED)]
 
     [incident] = await database.rows("incidents")
     assert (incident["kind"], incident["job_id"], incident["count"]) == ("missed", job.id, 2)
@@ -246,11 +246,11 @@ async def test_a_run_that_waits_too_long_is_late_until_it_begins(
 
     [late] = await alerts.late_jobs(T0 + 6 * MINUTE, 10)
     assert (late.job_id, late.runs, late.oldest_at) == (job.id, 1, T0 + MINUTE)
-    assert await told(alerts, T0 + 6 * MINUTE, job.id) == [(Move.OPEN, None)]
-    assert await told(alerts, T0 + 6 * MINUTE + GROUP_WAIT) == [(Move.NOTIFY, Event.OPENED)]
+    assert await results(alerts, T0 + 6 * MINUTE, job.id) == [(Move.OPEN, None)]
+    assert await results(alerts, T0 + 6 * MINUTE + GROUP_WAIT) == [(Move.NOTIFY, Event.OPENED)]
     await store.claim(NODE, T0 + 7 * MINUTE, T0 + 8 * MINUTE, [LaneDemand("task:a", 1, 0)])
     assert (await alerts.incident_jobs(None, 10))[0] == [job.id]
-    assert await told(alerts, T0 + 7 * MINUTE, job.id) == [(Move.RESOLVE, Event.RESOLVED)]
+    assert await results(alerts, T0 + 7 * MINUTE, job.id) == [(Move.RESOLVE, Event.RESOLVED)]
 
 
 async def test_a_job_without_a_success_for_too_long_is_found(
@@ -263,7 +263,7 @@ async def test_a_job_without_a_success_for_too_long_is_found(
 
     found, _ = await alerts.jobs_without_success(T0 + HOUR - SECOND, None, 10)
     assert found == [job.id]
-    assert await told(alerts, T0 + 2 * HOUR, job.id, other.id) == [(Move.OPEN, Event.OPENED)]
+    assert await results(alerts, T0 + 2 * HOUR, job.id, other.id) == [(Move.OPEN, Event.OPENED)]
 
 
 async def test_a_run_that_takes_too_long_is_found_until_it_ends(
@@ -275,10 +275,10 @@ async def test_a_run_that_takes_too_long_is_found_until_it_ends(
     runs = await store.claim(NODE, T0, T0 + DAY, [LaneDemand("task:a", 1, 0)])
 
     assert await alerts.slow_jobs(T0, 10) == [job.id]
-    assert await told(alerts, T0 + 10 * MINUTE - SECOND, job.id) == []
-    assert await told(alerts, T0 + 10 * MINUTE, job.id) == [(Move.OPEN, Event.OPENED)]
+    assert await results(alerts, T0 + 10 * MINUTE - SECOND, job.id) == []
+    assert await results(alerts, T0 + 10 * MINUTE, job.id) == [(Move.OPEN, Event.OPENED)]
     await finish(store, runs, now=T0 + HOUR)
-    assert await told(alerts, T0 + HOUR, job.id) == [(Move.RESOLVE, Event.RESOLVED)]
+    assert await results(alerts, T0 + HOUR, job.id) == [(Move.RESOLVE, Event.RESOLVED)]
 
 
 async def test_a_rate_of_failures_opens_an_incident(
@@ -289,7 +289,7 @@ async def test_a_rate_of_failures_opens_an_incident(
     for number in range(6):
         await run_once(store, control, job, BROKEN if number % 2 else Succeeded(), T0 + number * HOUR)
 
-    assert await told(alerts, T0 + 6 * HOUR) == [(Move.OPEN, Event.OPENED)]
+    assert await results(alerts, T0 + 6 * HOUR) == [(Move.OPEN, Event.OPENED)]
 
 
 async def test_a_policy_of_its_own_goes_before_the_default(
@@ -303,7 +303,7 @@ async def test_a_policy_of_its_own_goes_before_the_default(
     await fail(store, control, urgent, T0 + HOUR)
     await fail(store, control, silent, T0 + HOUR, 5)
 
-    assert await told(alerts, T0 + HOUR) == [(Move.OPEN, Event.OPENED)]
+    assert await results(alerts, T0 + HOUR) == [(Move.OPEN, Event.OPENED)]
     assert [each.channel for each in await messages(database)] == ["pager"]
 
 
@@ -314,13 +314,13 @@ async def test_a_deleted_or_paused_job_has_no_trouble(
     for number, name in enumerate(("paused", "deleted")):
         job = await add_job(control, name, lane=name)
         await fail(store, control, job, T0 + HOUR, 2)
-        assert len(await told(alerts, T0 + HOUR)) == 1
+        assert len(await results(alerts, T0 + HOUR)) == 1
         if number:
             await control.delete_job(job.id, Actor(BY, T0 + HOUR))
         else:
             await control.pause_job(job.id, Actor(BY, T0 + HOUR), note="", until=None, cancel_waiting=False)
 
-        assert await told(alerts, T0 + 2 * HOUR, job.id) == [(Move.RESOLVE, Event.RESOLVED)]
+        assert await results(alerts, T0 + 2 * HOUR, job.id) == [(Move.RESOLVE, Event.RESOLVED)]
 
 
 async def test_repeats_come_when_they_are_due_and_only_once(
@@ -329,12 +329,12 @@ async def test_repeats_come_when_they_are_due_and_only_once(
     await add_channel(people)
     await put_policy(people, repeat="4h")
     await fail(store, control, await add_job(control), T0, 2)
-    await told(alerts, T0)
+    await results(alerts, T0)
 
     assert not await alerts.has_work(T0 + 4 * HOUR - SECOND)
     assert await alerts.has_work(T0 + 4 * HOUR)
-    assert await told(alerts, T0 + 4 * HOUR) == [(Move.REPEAT, Event.REPEATED)]
-    assert await told(alerts, T0 + 4 * HOUR) == []
+    assert await results(alerts, T0 + 4 * HOUR) == [(Move.REPEAT, Event.REPEATED)]
+    assert await results(alerts, T0 + 4 * HOUR) == []
     assert [row["step"] for row in await database.rows("notifications", "step")] == [1, 2]
 
 
@@ -342,7 +342,7 @@ async def test_people_acknowledge_and_resolve_and_an_ended_incident_never_change
     store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs, database: Database
 ) -> None:
     await fail(store, control, await add_job(control), T0, 2)
-    await told(alerts, T0)
+    await results(alerts, T0)
     [view] = await people.incidents(IncidentQuery(("open",)), 10)
     incident_id, ann = view.incident.id, Actor("ann", T0 + MINUTE)
 
@@ -370,7 +370,7 @@ async def test_incidents_of_hourbell_itself_open_and_end_by_their_key(alerts: Al
     opened = await alerts.watch_keys(T0, kinds, [trouble])
     assert [(each.event, each.channels) for each in opened] == [(Event.OPENED, ("mail",))]
     assert await alerts.watch_keys(T0 + SECOND, kinds, [trouble]) == []
-    ended: list[Told] = await alerts.watch_keys(T0 + MINUTE, kinds, [])
+    ended: list[WatchResult] = await alerts.watch_keys(T0 + MINUTE, kinds, [])
     assert [(each.move, each.channels) for each in ended] == [(Move.RESOLVE, ("mail",))]
 
 
@@ -382,9 +382,9 @@ async def test_recovery_mode_holds_the_messages_of_jobs(
     await alerts.watch_keys(T0, (IncidentKind.RECOVERY,), [trouble])
     await fail(store, control, await add_job(control), T0, 2)
 
-    assert await told(alerts, T0) == [(Move.OPEN, None)]
+    assert await results(alerts, T0) == [(Move.OPEN, None)]
     await alerts.watch_keys(T0 + MINUTE, (IncidentKind.RECOVERY,), [])
-    assert await told(alerts, T0 + MINUTE) == [(Move.NOTIFY, Event.OPENED)]
+    assert await results(alerts, T0 + MINUTE) == [(Move.NOTIFY, Event.OPENED)]
 
 
 async def test_a_channel_that_cannot_deliver_is_found_but_not_by_messages_about_channels(
@@ -480,7 +480,7 @@ async def test_an_expired_run_counts_as_a_failure(
 
     [row] = await database.rows("job_stats")
     assert (row["streak"], row["first_failed_at"]) == (1, T0 + 2 * DAY)
-    [only] = await told(alerts, T0 + 2 * DAY)
+    [only] = await results(alerts, T0 + 2 * DAY)
     assert only[0] is Move.OPEN  # nobody ever began it
 
 
@@ -500,10 +500,10 @@ async def test_resolved_incidents_are_forgotten_in_time(
     await add_channel(people)
     job = await add_job(control)
     await fail(store, control, job, T0, 2)
-    await told(alerts, T0)
+    await results(alerts, T0)
     assert await alerts.forget(T0 + DAY, 10) == 0
     await run_once(store, control, job, Succeeded(), T0 + HOUR)
-    await told(alerts, T0 + HOUR)
+    await results(alerts, T0 + HOUR)
 
     assert await alerts.forget(T0 + HOUR, 10) == 0
     assert await alerts.forget(T0 + HOUR + SECOND, 10) == 1
@@ -516,7 +516,7 @@ async def test_open_incidents_are_counted_and_listed_newest_first(
     for number in range(3):
         job = await add_job(control, f"job-{number}", lane=f"lane-{number}")
         await fail(store, control, job, T0 + number * HOUR, 2)
-        await told(alerts, T0 + number * HOUR)
+        await results(alerts, T0 + number * HOUR)
 
     assert await alerts.open_incidents() == {"open": 3}
     first = await people.incidents(IncidentQuery(ALL_STATES), 2)

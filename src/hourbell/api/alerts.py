@@ -148,8 +148,8 @@ async def get_incident(control: ControlDep, user: Viewer, incident: UUID) -> Res
     """Return an incident with its jobs and its messages: who was notified when, and whether it was delivered."""
     del user
     found = await control.alerts.incident(incident)
-    told = [answer(alerts.Notification, each) for each in found.notifications]
-    return JSONResponse({**_incident(found.view), "jobs": list(found.jobs), "notifications": told})
+    results = [answer(alerts.Notification, each) for each in found.notifications]
+    return JSONResponse({**_incident(found.view), "jobs": list(found.jobs), "notifications": results})
 
 
 @router.post(

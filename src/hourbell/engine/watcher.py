@@ -28,7 +28,7 @@ from hourbell.core.alerts.watch import Move
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
-from hourbell.store.alerts import AlertStore, Told, WatchedNode
+from hourbell.store.alerts import AlertStore, WatchedNode, WatchResult
 from hourbell.store.base import LaneWork
 from hourbell.store.records import serves
 
@@ -98,11 +98,11 @@ class Watcher:
 
     async def _watch(self, now: datetime, jobs: Sequence[UUID]) -> bool:
         """Watch jobs in batches; return True if there was enough for more."""
-        told: list[Told] = []
+        results: list[WatchResult] = []
         for first in range(0, max(len(jobs), 1), BATCH):
-            told += await self._store.watch_jobs(now, BATCH, jobs[first : first + BATCH])
-        self._report(told)
-        return len(told) >= BATCH
+            results += await self._store.watch_jobs(now, BATCH, jobs[first : first + BATCH])
+        self._report(results)
+        return len(results) >= BATCH
 
     async def _late_jobs(self, now: datetime, elapsed: float) -> list[UUID]:
         """Return the late jobs that were not watched just now."""
@@ -205,8 +205,8 @@ class Watcher:
         self._is_recovering = is_on
         self._metrics.recovery_mode.set(is_on)
 
-    def _report(self, told: Sequence[Told]) -> None:
-        for each in told:
+    def _report(self, results: Sequence[WatchResult]) -> None:
+        for each in results:
             incident = each.incident
             facts = {"incident": str(incident.id), "kind": incident.kind.value, "error": incident.error}
             if incident.job_id is not None:

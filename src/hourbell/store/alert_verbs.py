@@ -1,4 +1,4 @@
-"""What users change about alerts: channels, policies and incidents. Each verb is one transaction and one audit row."""
+"""Changes that users make: channels, policies and incidents. Each verb is one transaction and one audit row."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -210,10 +210,10 @@ class AlertVerbs(Verbs):
             row = await session.fetch_one("incident", id=incident_id)
             if row is None:
                 return None
-            told = await session.fetch("notifications_of_incident", incident_id=incident_id)
+            results = await session.fetch("notifications_of_incident", incident_id=incident_id)
             names = [each["name"] for each in await session.fetch("member_names", incident_id=incident_id, limit=100)]
             view = IncidentView(incident_of(row), row["job_name"])
-            return view, [NotificationView(**each) for each in told], names or [n for n in [row["job_name"]] if n]
+            return view, [NotificationView(**each) for each in results], names or [n for n in [row["job_name"]] if n]
 
         return await self._sessions.snapshot(look)
 

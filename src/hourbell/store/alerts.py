@@ -52,7 +52,7 @@ _FIRST_VERSION = 1  # of a channel's system job, which never changes
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class WatchResult:
     """A step of an incident that was written, for the log."""
 
     move: Move
@@ -107,14 +107,14 @@ class AlertStore:
         [row] = await self._sessions.fetch("alert_work", now=now)
         return bool(row["is_due"])
 
-    async def watch_jobs(self, now: datetime, limit: int, extra: Collection[UUID] = ()) -> list[Told]:
+    async def watch_jobs(self, now: datetime, limit: int, extra: Collection[UUID] = ()) -> list[WatchResult]:
         """Watch up to `limit` jobs that changed, those whose incidents have a step due, and the extra ones.
 
         A job is watched by one transaction at a time; what other watchers have taken is passed over. Everything that
         follows from what was taken is written in the same transaction, or nothing is.
         """
 
-        async def watch_them(session: Session) -> list[Told]:
+        async def watch_them(session: Session) -> list[WatchResult]:
             signals = _signals(await session.fetch("take_signals", limit=limit))
             taken = [row["job_id"] for row in await session.fetch("take_alerts", limit=limit)]
             due = [row["job_id"] for row in await session.fetch("due_incidents", now=now, limit=limit)]
@@ -123,19 +123,19 @@ class AlertStore:
                 return []
             watching = await _Watching.begin(session, now, self._public_url)
             await watching.watch_jobs(ids, signals)
-            return watching.told
+            return watching.results
 
         return await self._sessions.transact(watch_them)
 
     async def watch_keys(
         self, now: datetime, kinds: Collection[IncidentKind], troubles: Sequence[Trouble]
-    ) -> list[Told]:
+    ) -> list[WatchResult]:
         """Watch incidents that concern no single job: these troubles are all there are of these kinds.
 
         They follow the policy `default`. The incident of a channel is told through the other channels only.
         """
 
-        async def watch_them(session: Session) -> list[Told]:
+        async def watch_them(session: Session) -> list[WatchResult]:
             rows = await session.fetch("incidents_of_kinds", kinds=[kind.value for kind in kinds])
             known = {row["key"]: incident_of(row) for row in rows}
             if not known and not troubles:
@@ -146,7 +146,7 @@ class AlertStore:
             opened = await watching.openings(found.keys() - known.keys())
             for key in sorted({*known, *found}):
                 await watching.decide(found.get(key), name, policy, known.get(key), opened.get(key, 0))
-            return watching.told
+            return watching.results
 
         return await self._sessions.transact(watch_them)
 
@@ -250,7 +250,7 @@ def _signals(rows: Iterable[Row]) -> dict[UUID, Signal]:
 
 @dataclass(slots=True)
 class _Group:
-    """What the jobs of one host say together."""
+    """The common message of the jobs of one host."""
 
     name: str
     policy: AlertPolicy
@@ -268,7 +268,7 @@ class _Watching:
     policies: Mapping[str, AlertPolicy]
     channels: Mapping[str, StoredChannel]
     is_held: bool  # recovery mode speaks for all jobs
-    told: list[Told] = field(default_factory=list)
+    results: list[WatchResult] = field(default_factory=list)
     rows: dict[UUID, Row] = field(default_factory=dict)  # the facts of jobs
 
     @classmethod
@@ -375,7 +375,7 @@ class _Watching:
             return False
         channels = await self._plan_messages(decision, incident)
         if decision.move is not Move.KEEP:
-            self.told.append(Told(decision.move, incident, decision.event, channels))
+            self.results.append(WatchResult(decision.move, incident, decision.event, channels))
         return True
 
     async def _plan_messages(self, decision: Decision, incident: Incident) -> tuple[str, ...]:

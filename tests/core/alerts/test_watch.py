@@ -215,11 +215,11 @@ class History:
     def __init__(self, policy: AlertPolicy) -> None:
         self.policy = policy
         self.incident: Incident | None = None
-        self.told: list[datetime] = []  # openings that were told
+        self.results: list[datetime] = []  # openings that were told
         self.sent: list[tuple[datetime, Event, int]] = []
 
     def see(self, now: datetime, *, is_wrong: bool, since: datetime | None = None) -> None:
-        recent = sum(now - at < ONE_DAY for at in self.told)
+        recent = sum(now - at < ONE_DAY for at in self.results)
         trouble = some_trouble(since=since or now) if is_wrong else None
         decision = watch(trouble, "default", self.policy, self.incident, now, opened_before=recent)
         if decision.incident is not None:
@@ -228,7 +228,7 @@ class History:
             assert decision.incident is not None
             self.sent.append((now, decision.event, decision.incident.steps))
             if decision.event in (Event.OPENED, Event.FLAPPING):
-                self.told.append(decision.incident.opened_at)
+                self.results.append(decision.incident.opened_at)
 
 
 def test_a_job_that_alternates_for_a_day_sends_at_most_three_messages() -> None:

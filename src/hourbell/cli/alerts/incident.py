@@ -141,9 +141,12 @@ def _lines(incident: "Incident", zone: str) -> list[str]:
     ]
     if len(incident.jobs) > 1:
         rows.append(("jobs", ", ".join(incident.jobs)))
-    told = [
+    results = [
         f"{shown(each.planned_at, zone)}  {each.event} to {each.channel}: {each.state or 'pruned'}"
         + (f", {each.error}" if each.error else "")
         for each in incident.notifications
     ]
-    return [*pairs(*((name, value) for name, value in rows if value not in (None, ""))), *(["", *told] if told else [])]
+    return [
+        *pairs(*((name, value) for name, value in rows if value not in (None, ""))),
+        *(["", *results] if results else []),
+    ]

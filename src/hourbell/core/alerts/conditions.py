@@ -1,4 +1,4 @@
-"""What is wrong with a job now: from what the tables say about it to the troubles that its policy asks for."""
+"""Derive the troubles of a job from the facts in the tables, as far as its policy asks for them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from hourbell.core.values.readers import show_duration
 
 RARE = timedelta(days=1)  # a job whose next run is further away does not wait for a second failure
 LOSING_WINDOW = timedelta(days=1)
-MIN_LOST = 3  # skips in that window, before their share counts
+MIN_LOST_TIMES = 3  # skips in that window, before their share counts
 
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What is known about one job, read in one transaction.
+    """The facts about one job, read in one transaction.
 
     `streak` is the number of runs that failed since the last success, and `failing_since` the end of the first of them.
     `late_at` is the scheduled time of the oldest run that waits and has never begun, and `running_since` the start of
@@ -150,7 +150,7 @@ def _losing_runs(
 ) -> Trouble | None:
     del incident
     total = facts.lost_to_overlap + facts.planned
-    if policy.losing_share is None or facts.lost_to_overlap < MIN_LOST:
+    if policy.losing_share is None or facts.lost_to_overlap < MIN_LOST_TIMES:
         return None
     if facts.lost_to_overlap <= policy.losing_share * total:
         return None

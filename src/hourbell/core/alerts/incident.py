@@ -18,7 +18,7 @@ class WrongMove(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong now, as it was read from the tables.
+    """Something that is wrong now, as read from the tables.
 
     `key` is the identity of the incident: while one with this key is unresolved, no other one is opened. `count` is how
     often it happened since `since`; `group_size` how many jobs it concerns.

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class IncidentKind(StrEnum):
-    """What is wrong. The first eight can be selected in a policy; the others concern Hourbell itself."""
+    """Kinds of incidents. The first eight can be selected in a policy; the others concern Hourbell itself."""
 
     FAILED = "failed"  # runs of a job ended failed
     MISSED = "missed"  # scheduled times got no run, because nobody planned them in time

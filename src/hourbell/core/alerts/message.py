@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """What a message says about a job: what people need to find it, and when it is next due."""
+    """The part of a message about a job: how to find it, and when it is next due."""
 
     id: str
     name: str

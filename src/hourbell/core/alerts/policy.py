@@ -16,7 +16,7 @@ from hourbell.core.values.readers import InvalidValue, read_duration, read_zone,
 
 DEFAULT_POLICY = "default"
 NO_POLICY = "none"  # the name that a job gives for no alerts
-MAX_CHANNELS, MAX_ESCALATIONS, MAX_RATE_RUNS = 20, 10, 100
+MAX_CHANNEL_NAMES, MAX_ESCALATION_ITEMS, MAX_RATE_RUNS = 20, 10, 100
 MIN_REPEAT, MIN_WAIT = timedelta(minutes=5), timedelta(minutes=1)
 NAME_PATTERN = "^[A-Za-z0-9_-]{1,60}$"
 FIELDS = (
@@ -52,7 +52,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """Who else is notified if nobody has acknowledged the incident so long after its first message."""
+    """Further channels to notify if nobody has acknowledged the incident so long after its first message."""
 
     after: timedelta
     notify: tuple[str, ...]
@@ -218,8 +218,8 @@ def _read_rate(value: object, errors: list[FieldError]) -> Rate | None:
 
 def read_names(value: object, pointer: str, errors: list[FieldError]) -> tuple[str, ...]:
     """Read a list of names of channels."""
-    hint = f'write names of channels, as in ["ops"], at most {MAX_CHANNELS}'
-    if not isinstance(value, (list, tuple)) or len(value) > MAX_CHANNELS:
+    hint = f'write names of channels, as in ["ops"], at most {MAX_CHANNEL_NAMES}'
+    if not isinstance(value, (list, tuple)) or len(value) > MAX_CHANNEL_NAMES:
         errors.append(FieldError(pointer, f"{pointer.rpartition('/')[2]} is {shown(value)}", hint))
         return ()
     names = []
@@ -251,8 +251,8 @@ def _read_flag(values: Mapping[str, Any], name: str, errors: list[FieldError]) -
 
 def _read_escalations(value: object, errors: list[FieldError]) -> tuple[Escalation, ...]:
     hint = 'as in [{"after": "30m", "notify": ["pager"]}]'
-    if not isinstance(value, (list, tuple)) or len(value) > MAX_ESCALATIONS:
-        errors.append(FieldError("/escalate", f"escalate is no list of at most {MAX_ESCALATIONS} steps", hint))
+    if not isinstance(value, (list, tuple)) or len(value) > MAX_ESCALATION_ITEMS:
+        errors.append(FieldError("/escalate", f"escalate is no list of at most {MAX_ESCALATION_ITEMS} steps", hint))
         return ()
     steps: list[Escalation] = []
     for position, each in enumerate(value):

@@ -1,4 +1,4 @@
-"""What can be wrong with Hourbell itself: silent nodes, lanes nobody serves, channels that fail, many late runs."""
+"""Troubles of Hourbell itself: silent nodes, lanes nobody serves, channels that fail, many late runs."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass

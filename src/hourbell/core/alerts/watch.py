@@ -45,7 +45,7 @@ class Move(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do. `incident` is how it is stored from now on; None if there is nothing to store.
+    """A decision. `incident` is what is stored from now on; None if there is nothing to store.
 
     `event` is the message to plan, for the channels in `notify` (None: every channel), ready at `send_at`; None if
     there is no message.
@@ -110,7 +110,7 @@ def _open(
         until = now + GROUP_WAIT
     if until is not None:
         return Decision(Move.OPEN, replace(incident, next_at=until))
-    return _told(Move.OPEN, incident, _first_event(incident), policy.notify, policy, now)
+    return _notified(Move.OPEN, incident, _first_event(incident), policy.notify, policy, now)
 
 
 def waits_for_others(trouble: Trouble, policy: AlertPolicy) -> bool:
@@ -126,20 +126,20 @@ def _step(incident: Incident, trouble: Trouble, policy: AlertPolicy, now: dateti
     if (until := _held_until(incident, policy, now, held=held)) is not None:
         return Decision(Move.KEEP, replace(incident, next_at=until))
     if incident.told_at is None:
-        return _told(Move.NOTIFY, incident, _first_event(incident), policy.notify, policy, now)
+        return _notified(Move.NOTIFY, incident, _first_event(incident), policy.notify, policy, now)
     if incident.state is IncidentState.ACKNOWLEDGED:
         return Decision(Move.KEEP, replace(incident, next_at=None))
     due = [step for step in policy.escalate if incident.opened_at + step.after <= now]
     if len(due) > incident.escalated:
         names = tuple(dict.fromkeys(name for step in due[incident.escalated :] for name in step.notify))
         escalated = replace(incident, escalated=len(due))
-        return _told(Move.ESCALATE, escalated, Event.ESCALATED, names, policy, now)
+        return _notified(Move.ESCALATE, escalated, Event.ESCALATED, names, policy, now)
     if incident.is_flapping and trouble.since > incident.told_at:
         if now < incident.told_at + ONE_DAY:  # it has come and gone since the last message: the digest will say so
             return Decision(Move.KEEP, replace(incident, next_at=_next_step(incident, policy, now)))
-        return _told(Move.REPEAT, incident, Event.DIGEST, _all_told(incident, policy), policy, now)
+        return _notified(Move.REPEAT, incident, Event.DIGEST, _all_told(incident, policy), policy, now)
     if policy.repeat is not None and incident.told_at + policy.repeat <= now:
-        return _told(Move.REPEAT, incident, Event.REPEATED, _all_told(incident, policy), policy, now)
+        return _notified(Move.REPEAT, incident, Event.REPEATED, _all_told(incident, policy), policy, now)
     return Decision(Move.KEEP, replace(incident, next_at=_next_step(incident, policy, now)))
 
 
@@ -162,7 +162,7 @@ def _ended(incident: Incident, policy: AlertPolicy, now: datetime) -> Decision:
     )
 
 
-def _told(
+def _notified(
     move: Move,
     incident: Incident,
     event: Event,
@@ -170,8 +170,8 @@ def _told(
     policy: AlertPolicy,
     now: datetime,
 ) -> Decision:
-    told = replace(incident, steps=incident.steps + 1, told_at=now)
-    return Decision(move, replace(told, next_at=_next_step(told, policy, now)), event, notify, now)
+    results = replace(incident, steps=incident.steps + 1, told_at=now)
+    return Decision(move, replace(results, next_at=_next_step(results, policy, now)), event, notify, now)
 
 
 def _seen(incident: Incident, trouble: Trouble, now: datetime) -> Incident:

@@ -1,4 +1,4 @@
-"""What channels that send JSON by HTTP share: reading of their fields, and the request."""
+"""Common parts of channels that send JSON by HTTP: reading of their fields, and the request."""
 
 import json
 from collections.abc import Callable, Collection, Mapping
