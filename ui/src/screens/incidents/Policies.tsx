@@ -19,6 +19,7 @@ import { readObject } from './channelForm'
 import { lineOf, policyBody, policySentences, type PolicyFields } from './words'
 
 const DEFAULT = 'default'
+const BUILT_IN_BY = 'hourbell'
 
 export function Policies() {
   const policies = useQuery({ queryKey: ['alert-policies'], queryFn: ({ signal }) => getJson<{ items: AlertPolicy[] }>('/alert-policies', {}, signal) })
@@ -50,7 +51,7 @@ export function Policies() {
       {!policies.data && !policies.error && <Loading what="policies" />}
       <div className="incidents-policies">
         {policies.data?.items.map((policy) => {
-          const isBuiltIn = !policy.updated_by
+          const isBuiltIn = policy.name === DEFAULT && policy.updated_by === BUILT_IN_BY
           return (
             <Card
               key={policy.name}

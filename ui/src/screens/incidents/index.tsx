@@ -211,7 +211,7 @@ function NoIncidents({ view, job }: { view: 'open' | 'resolved'; job: string | n
   }
   return (
     <Empty title="Nothing is wrong, but nobody would be notified" examples={CHANNEL_EXAMPLES}>
-      <p>Every job is watched: it fails, misses its times or waits too long, and an incident opens here. Create a channel, so that somebody learns of it.</p>
+      <p>Every job is watched: if one fails, misses its times or waits too long, an incident opens here. Create a channel, so that somebody learns of it.</p>
       <div>
         <NewChannelButton />
       </div>
