@@ -65,6 +65,23 @@ async def test_triggers_of_a_token_are_limited_and_others_are_not(api: Whole) ->
     assert (await api.client.post(f"{JOBS}/report/trigger", headers=other)).status_code == 201
 
 
+async def test_jobs_triggered_in_bulk_count_one_by_one(api: Whole) -> None:
+    change_authenticator(api, triggers=Limits(2, elapsed=api.time.elapsed))
+    admin = {"Authorization": f"Bearer {await api.token(Role.ADMIN)}"}
+    names = [f"bulk-{number}" for number in range(30)]
+    for name in names:
+        await api.client.put(f"{JOBS}/{name}", json=a_job(name), headers=admin)
+    body = {"action": "trigger", "jobs": names}
+
+    tried = await api.client.post(f"{JOBS}/bulk?dry_run=true", json=body, headers=admin)
+    first = await api.client.post(f"{JOBS}/bulk", json=body, headers=admin)
+    second = await api.client.post(f"{JOBS}/bulk", json=body, headers=admin)
+    alone = await api.client.post(f"{JOBS}/bulk-0/trigger", headers=admin)
+
+    assert (tried.status_code, first.status_code, len(first.json()["done"])) == (200, 200, 30)
+    assert (second.status_code, alone.status_code) == (429, 429)
+
+
 async def test_an_import_that_announces_too_much_is_refused_at_once(api: Whole) -> None:
     change_authenticator(api, import_bytes=1_000)
     answer = await api.client.post(f"{JOBS}/import", content=b" " * 1_001, headers=NDJSON)

@@ -1,19 +1,22 @@
 """The routes that act on many jobs, convert other formats to jobs, and create the demo jobs."""
 
 from functools import partial
+from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from hourbell.answers import jobs as job_answers
 from hourbell.api import bodies, render, shapes
+from hourbell.api.access import Caller, authenticator_of, caller
 from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute
 from hourbell.api.jobs import DryRun
 from hourbell.api.render import answer
-from hourbell.api.users import Admin, ControlDep, Editor, JsonBody, Operator, read
+from hourbell.api.users import Admin, ControlDep, Editor, JsonBody, Operator, limited_trigger, read
 from hourbell.control.calculations import calculate_much
-from hourbell.control.job_bulk import BulkChange
+from hourbell.control.job_bulk import BulkChange, JobAction
 from hourbell.control.values import JobQuery, JobSort
 from hourbell.core.formats.convert import check_timezone, convert_crontab, convert_jobs_file
 from hourbell.core.values.field_errors import BodyError, FieldError
@@ -28,7 +31,14 @@ demo = APIRouter(route_class=IdempotentRoute)
     responses=responses(shapes.JobBulkAnswer, 409, has_body=True),
     openapi_extra=takes(bodies.JobBulkBody),
 )
-async def bulk_jobs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
+async def bulk_jobs(
+    request: Request,
+    control: ControlDep,
+    user: Operator,
+    found: Annotated[Caller, Depends(caller)],
+    body: JsonBody,
+    dry_run: DryRun = False,
+) -> Response:
     """Pause, resume, trigger, delete, tag or untag the named jobs, or those that match a filter; at most 1,000.
 
     Each job is changed in its own transaction, by the rules of the single action: a refused job does not stop the
@@ -37,9 +47,14 @@ async def bulk_jobs(control: ControlDep, user: Operator, body: JsonBody, dry_run
     Deleting and tagging need the role editor.
     """
     given = read(bodies.JobBulkBody, body)
+    is_trigger = given.action is JobAction.TRIGGER and not dry_run
+    if is_trigger:
+        await limited_trigger(request, found)
     change = BulkChange(given.action, given.note, given.until, tuple(given.tags), given.payload)
     wanted = given.jobs if given.filter is None else _query(given.filter)
     result = await control.job_bulk.act(change, wanted or (), user, expect=given.expect, dry_run=dry_run)
+    if is_trigger:
+        authenticator_of(request).triggers.charge(found.limited_as, max(0, len(result.done) - 1))
     return JSONResponse(answer(job_answers.JobBulk, result, dry_run=dry_run))
 
 

@@ -46,6 +46,12 @@ class Limits:
         _keep_newest(self._buckets, caller, self._max_callers)
         return wait
 
+    def charge(self, caller: str, count: int) -> None:
+        """Count further requests at once, which delay the caller's next ones. Call it after `take`."""
+        if found := self._buckets.get(caller):
+            left, since = found
+            self._buckets[caller] = (left - count, since)
+
 
 @dataclass(slots=True)
 class _Tries:
