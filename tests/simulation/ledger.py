@@ -357,10 +357,12 @@ class Ledger:
         if valid["enabled"] and commit.verb in ("plan_due", "edit", "pause"):
             now = row["cursor_at"] if valid is was else commit.at
             if added:
-                # A pass that had to wait decides by a later time than it was asked at, and a node that has not yet met a
-                # step of the clock by the time before it: a run expires `max_age` after the time it was decided by.
+                # A pass that had to wait decides by a later time than it was asked at, and a node that has not yet met
+                # a step of the clock by the time before it: a run expires `max_age` after the time it was decided by.
                 now = added[0]["expires_at"] - valid["max_age"]
-                _hold(now >= max(added[0]["planned_at"], row["cursor_at"]), f"I2: {name} was decided in the past: {now}")
+                _hold(
+                    now >= max(added[0]["planned_at"], row["cursor_at"]), f"I2: {name} was decided in the past: {now}"
+                )
                 _hold(self._has_stepped or now <= commit.at + SECOND, f"I2: {name} was decided ahead of time: {now}")
             wanted = runs_of(valid, sorted(due), now, unfinished)
             got = sorted(run["scheduled_at"] for run in added)
