@@ -219,7 +219,7 @@ def send(client: str, scheme: str, setup: Setup) -> Measured:
         warm_up=_WARM_UP,
         ca_file=str(setup.ca_file),
     )
-    return _gone(peer, _parts([peer.pid], setup))
+    return _measure_peer(peer, _parts([peer.pid], setup))
 
 
 def claim_and_settle(database: Database, setup: Setup) -> Measured:
@@ -228,13 +228,13 @@ def claim_and_settle(database: Database, setup: Setup) -> Measured:
     database.add_runs(setup.sizes.hooks, "http://%")
     lanes = [url.removesuffix("/hook") for url in setup.urls("http")]
     peer = Peer("rows", url=database.url, lanes=lanes, batch=_BATCH)
-    measured = _gone(peer, _parts([peer.pid], setup, database))
+    measured = _measure_peer(peer, _parts([peer.pid], setup, database))
     if database.unfinished():
         raise RuntimeError("the bare loop left runs behind")
     return measured
 
 
-def _gone(peer: Peer, parts: Parts) -> Measured:
+def _measure_peer(peer: Peer, parts: Parts) -> Measured:
     try:
         return spent(parts, peer.ask)
     finally:

@@ -141,13 +141,13 @@ def test_the_caret_keeps_its_place_in_a_long_text() -> None:
     assert line[caret.index("^") :].startswith("99 ")
 
 
-def test_faults_are_data_when_asked_for() -> None:
+def test_json_output_lists_schedule_errors() -> None:
     result = run("check", "60 * * * *", "--json")
 
     assert result.exit_code == 2
     assert json.loads(result.stdout) == {
         "valid": False,
-        "faults": [
+        "errors": [
             {
                 "field": "minute",
                 "column": 1,

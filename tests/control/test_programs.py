@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from hourbell.control.programs import GONE_NOTE, Programs, UndefinedAction
+from hourbell.control.programs import UNDEFINED_NOTE, Programs, UndefinedAction
 from hourbell.core.job.definition import Definition
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Node
@@ -27,15 +27,18 @@ pytestmark = pytest.mark.anyio
 class AProgram:
     jobs: Mapping[str, Definition]
     source: str = "shop"
-    gone: UndefinedAction = UndefinedAction.PAUSE
+    undefined_jobs: UndefinedAction = UndefinedAction.PAUSE
     tasks: Mapping[str, Task] = field(default_factory=dict)
 
 
 def a_program(
-    *names: str, schedule: str = "@hourly", gone: UndefinedAction = UndefinedAction.PAUSE, source: str = "shop"
+    *names: str,
+    schedule: str = "@hourly",
+    undefined_jobs: UndefinedAction = UndefinedAction.PAUSE,
+    source: str = "shop",
 ) -> AProgram:
     jobs = {name: a_job(name, schedule, managed_by="code", source=source) for name in names}
-    return AProgram(jobs, source, gone)
+    return AProgram(jobs, source, undefined_jobs)
 
 
 @dataclass
@@ -150,11 +153,11 @@ async def test_a_job_that_is_renamed_is_paused_under_its_old_name(deployed: Depl
 
     view = await deployed.database.lists().job("old")
     assert view is not None
-    assert (view.paused_note, view.paused_by) == (GONE_NOTE, "code:shop")
+    assert (view.paused_note, view.paused_by) == (UNDEFINED_NOTE, "code:shop")
     assert await deployed.states("old", "new") == {"old": "paused", "new": "active"}
 
 
-async def test_while_a_deploy_rolls_nothing_is_gone_that_a_live_node_defines(deployed: Deployed) -> None:
+async def test_during_a_rolling_deploy_no_job_that_a_live_node_defines_is_retired(deployed: Deployed) -> None:
     old = await deployed.start(a_program("a", "b"))
     new = await deployed.start(a_program("a"))
     assert await deployed.states("a", "b") == {"a": "active", "b": "active"}
@@ -171,7 +174,7 @@ async def test_while_a_deploy_rolls_nothing_is_gone_that_a_live_node_defines(dep
     assert await deployed.states("a", "b") == {"a": "active", "b": "paused"}
 
 
-async def test_after_an_outage_nothing_is_gone_because_nobody_was_heard_of(deployed: Deployed) -> None:
+async def test_after_an_outage_no_job_is_retired_because_heartbeats_are_missing(deployed: Deployed) -> None:
     one, other = await deployed.start(a_program("a")), await deployed.start(a_program("a", "b"))
     programs = deployed.programs
     await programs.retire_undefined(a_program("a"), one)
@@ -198,7 +201,7 @@ async def test_what_comes_back_goes_on_and_an_operators_pause_stays(deployed: De
     assert await deployed.states("a", "b") == {"a": "paused", "b": "active"}
 
 
-async def test_a_job_that_was_gone_for_a_while_does_not_fire_for_the_past(deployed: Deployed) -> None:
+async def test_a_job_defined_again_does_not_fire_for_the_time_between(deployed: Deployed) -> None:
     first = await deployed.start(a_program("old", schedule="* * * * *"))
     deployed.now += MINUTE
     await plan_all(deployed.database.engine(), deployed.now)  # by a node that has not the task
@@ -213,7 +216,7 @@ async def test_a_job_that_was_gone_for_a_while_does_not_fire_for_the_past(deploy
     assert sum(skip["count"] for skip in await deployed.database.rows("skips")) == 120
 
 
-async def test_what_is_gone_is_out_of_use_before_the_new_program_plans(deployed: Deployed) -> None:
+async def test_undefined_jobs_are_retired_before_the_new_program_plans(deployed: Deployed) -> None:
     first = await deployed.start(a_program("old", schedule="* * * * *"))
     await deployed.database.engine().retire(first)
     deployed.now += HOUR
@@ -248,14 +251,16 @@ async def test_what_waits_goes_on_while_the_program_still_has_the_task(deployed:
 
 
 @pytest.mark.parametrize(
-    ("gone", "state"),
+    ("undefined_jobs", "state"),
     [(UndefinedAction.DELETE, "none"), (UndefinedAction.KEEP, "active"), (UndefinedAction.PAUSE, "paused")],
 )
-async def test_what_is_gone_is_paused_deleted_or_kept(deployed: Deployed, gone: UndefinedAction, state: str) -> None:
+async def test_an_undefined_job_is_paused_deleted_or_kept(
+    deployed: Deployed, undefined_jobs: UndefinedAction, state: str
+) -> None:
     first = await deployed.start(a_program("a"))
     await deployed.database.engine().retire(first)
 
-    await deployed.start(a_program("b", gone=gone))
+    await deployed.start(a_program("b", undefined_jobs=undefined_jobs))
 
     assert await deployed.states("a", "b") == {"a": state, "b": "active"}
 
@@ -267,7 +272,7 @@ async def test_programs_of_another_source_and_other_owners_are_left_alone(deploy
         replace(a_job("of-a-file"), managed_by="file", source="shop"), uuid4(), Actor(BY, T0)
     )
 
-    await deployed.start(a_program("a", gone=UndefinedAction.DELETE))
+    await deployed.start(a_program("a", undefined_jobs=UndefinedAction.DELETE))
 
     assert await deployed.states("of-the-api", "of-another", "of-a-file") == dict.fromkeys(
         ("of-the-api", "of-another", "of-a-file"), "active"

@@ -101,6 +101,6 @@ def test_the_source_is_the_top_module_of_who_makes_it() -> None:
     assert Scheduler().source == "tests"
 
 
-def test_what_becomes_of_jobs_that_are_gone_is_checked() -> None:
-    with pytest.raises(ValueError, match="gone is 'forget'; use one of pause, delete, keep"):
-        Scheduler(gone="forget")  # type: ignore[arg-type]
+def test_an_unknown_action_for_undefined_jobs_is_refused() -> None:
+    with pytest.raises(ValueError, match="undefined_jobs is 'forget'; use one of pause, delete, keep"):
+        Scheduler(undefined_jobs="forget")  # type: ignore[arg-type]

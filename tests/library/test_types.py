@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from hourbell import Run, Scheduler
 
-scheduler = Scheduler("shop", gone="delete")
+scheduler = Scheduler("shop", undefined_jobs="delete")
 
 @scheduler.job("@daily", overlap="skip", catch_up=None, delivery="at_most_once", priority="high", dst="wall")
 async def daily(run: Run, days: int = 1) -> str:
@@ -63,7 +63,7 @@ BAD = """
 from hourbell import Run, Scheduler
 
 scheduler = Scheduler("shop")
-Scheduler("shop", gone="forget")
+Scheduler("shop", undefined_jobs="forget")
 def task(run: Run) -> None: ...
 scheduler.register("a", "@daily", task, overlap="never")
 scheduler.register("b", "@daily", task, catch_up="newest")
@@ -126,4 +126,4 @@ def test_the_words_are_those_of_the_policies(literal: Any, values: type[StrEnum]
 
 def test_the_other_words_are_those_that_are_taken() -> None:
     assert get_args(get_args(declaring.Retry)[0]) == tuple(RETRY_PRESETS)
-    assert get_args(Scheduler.__init__.__annotations__["gone"]) == tuple(UndefinedAction)
+    assert get_args(Scheduler.__init__.__annotations__["undefined_jobs"]) == tuple(UndefinedAction)

@@ -38,9 +38,9 @@ def test_a_job_that_a_release_leaves_out_is_paused_until_one_brings_it_back(hour
 
 
 def test_a_job_that_is_left_out_can_be_deleted_and_made_again(hourbell: Rehearsal) -> None:
-    hourbell.load(release("kept", "left-out", gone="delete"))
+    hourbell.load(release("kept", "left-out", undefined_jobs="delete"))
     hourbell.advance("1d")
-    hourbell.load(release("kept", gone="delete"))
+    hourbell.load(release("kept", undefined_jobs="delete"))
     hourbell.advance("1d")
     assert days(hourbell, "left-out") == [1]
     with pytest.raises(LookupError, match="'left-out' was deleted"):
@@ -52,8 +52,8 @@ def test_a_job_that_is_left_out_can_be_deleted_and_made_again(hourbell: Rehearsa
 
 
 def test_a_job_that_is_left_out_can_be_kept(hourbell: Rehearsal) -> None:
-    hourbell.load(release("left-out", gone="keep"))
-    hourbell.load(release(gone="keep"))
+    hourbell.load(release("left-out", undefined_jobs="keep"))
+    hourbell.load(release(undefined_jobs="keep"))
     hourbell.advance("1d")
 
     assert days(hourbell, "left-out") == [1]
@@ -67,7 +67,7 @@ def test_a_program_of_another_source_leaves_out_nothing(hourbell: Rehearsal) -> 
     assert (days(hourbell, "ours"), days(hourbell, "theirs")) == ([1], [1])
 
 
-def test_a_job_that_another_program_has_taken_over_is_not_gone(hourbell: Rehearsal) -> None:
+def test_a_job_that_another_program_has_taken_over_is_not_retired(hourbell: Rehearsal) -> None:
     hourbell.load(release("moved"))
     hourbell.load(release("moved", source="other"))
     hourbell.load(release())

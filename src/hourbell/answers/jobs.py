@@ -65,7 +65,7 @@ class Warned(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptSecret(Answer):
+class StoredSecret(Answer):
     """A secret of a job, without its value."""
 
     field: str
@@ -128,7 +128,7 @@ class Job(Answer):
     updated_at: Annotated[datetime | None, Doc(type=datetime)] = None
     # In some answers only.
     secrets: Annotated[
-        tuple[KeptSecret, ...], Doc("The secrets of the job; in lists only on request.", is_extra=True)
+        tuple[StoredSecret, ...], Doc("The secrets of the job; in lists only on request.", is_extra=True)
     ] = ()
     warnings: Annotated[tuple[Warned, ...], Doc(is_extra=True)] = ()
     generated_secret: Annotated[str | None, Doc(_GENERATED.text, is_extra=True)] = field(default=None, repr=False)

@@ -188,7 +188,7 @@ def totals(found: JobTotals) -> Json:
 
 
 def job_with_secrets(view: JobView, rows: Iterable[SecretRow]) -> Json:
-    return job(view, secrets=[answer(jobs.KeptSecret, row) for row in rows])
+    return job(view, secrets=[answer(jobs.StoredSecret, row) for row in rows])
 
 
 def intention(intended: Intended, before: Sequence[Upcoming], after: Sequence[Upcoming], warned: list[Json]) -> Json:

@@ -28,7 +28,7 @@ log = logging.getLogger("hourbell.library")
 
 CODE = "code"
 _EVER = datetime(1970, 1, 1, tzinfo=UTC)
-GONE_NOTE = "the program does not define it any more"
+UNDEFINED_NOTE = "the program does not define it any more"
 
 
 class UndefinedAction(StrEnum):
@@ -45,7 +45,7 @@ class Program(Protocol):
     @property
     def source(self) -> str: ...
     @property
-    def gone(self) -> UndefinedAction: ...
+    def undefined_jobs(self) -> UndefinedAction: ...
     @property
     def tasks(self) -> Mapping[str, Task]: ...
     @property
@@ -154,13 +154,13 @@ class Programs:
             log.info("runs_moved", extra={"runs": moved, "source": program.source})
 
     async def _check(self, program: Program, now: datetime) -> None:
-        if program.gone is UndefinedAction.KEEP:
+        if program.undefined_jobs is UndefinedAction.KEEP:
             return
         undefined = await self._store.undefined_jobs(program.source, now - self._live_for)
         missed = {job.id: job for job in undefined if job.definition.name not in program.jobs}
         for job_id, job in missed.items():
             is_sure = self._missed is None or job_id in self._missed
-            if is_sure and (program.gone is UndefinedAction.DELETE or job.definition.enabled):
+            if is_sure and (program.undefined_jobs is UndefinedAction.DELETE or job.definition.enabled):
                 await self._retire(job, program, now)
         self._missed = set(missed)
 
@@ -169,8 +169,8 @@ class Programs:
             await retire(self._store, job, program, now)
         except Conflict:  # changed meanwhile, perhaps by another node of this program
             return
-        done = "deleted" if program.gone is UndefinedAction.DELETE else "paused"
-        log.warning("job_gone", extra={"job": job.definition.name, "source": program.source, "done": done})
+        done = "deleted" if program.undefined_jobs is UndefinedAction.DELETE else "paused"
+        log.warning("job_undefined", extra={"job": job.definition.name, "source": program.source, "done": done})
 
     def _log_job(self, job: AppliedJob, program: Program) -> None:
         name = job.result.name
@@ -198,11 +198,11 @@ class Programs:
 async def retire(store: ControlStore, job: Job, program: Program, now: datetime) -> None:
     """Delete or pause an undefined job. Cancel its waiting runs, unless it is paused and its task still exists."""
     actor = Actor(_name(program), now)
-    if program.gone is UndefinedAction.DELETE:
+    if program.undefined_jobs is UndefinedAction.DELETE:
         await store.delete_job(job.id, actor, expect_version=job.version)
         return
     has_task = job.definition.target.get("name") in program.tasks
-    await store.retire_job(job.id, actor, note=GONE_NOTE, cancel_waiting=not has_task, expect_version=job.version)
+    await store.retire_job(job.id, actor, note=UNDEFINED_NOTE, cancel_waiting=not has_task, expect_version=job.version)
 
 
 def _owner(job: Job) -> str:

@@ -29,8 +29,8 @@ class Scheduler(Registry):
 
     `source` separates the jobs of this program from those of others: set it, as in `Scheduler("shop")`. The default is
     the name of the top-level module that creates the scheduler, so it changes if you rename the module.
-    With `engine=False` this process only defines and triggers jobs, and other processes run them. `gone` decides what
-    happens to a job that the program no longer defines.
+    With `engine=False` this process only defines and triggers jobs, and other processes run them. `undefined_jobs`
+    decides what happens to a job that the program no longer defines.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class Scheduler(Registry):
         *,
         database_url: str | None = None,
         engine: bool = True,
-        gone: Literal["pause", "delete", "keep"] = "pause",
+        undefined_jobs: Literal["pause", "delete", "keep"] = "pause",
     ) -> None:
         super().__init__(source or _module_of_caller())
         try:
-            self.gone = UndefinedAction(gone)
+            self.undefined_jobs = UndefinedAction(undefined_jobs)
         except ValueError:
-            raise ValueError(f"gone is {gone!r}; use one of {', '.join(UndefinedAction)}") from None
+            raise ValueError(f"undefined_jobs is {undefined_jobs!r}; use one of {', '.join(UndefinedAction)}") from None
         self.task_context: TaskContext | None = None  # context manager of a framework around each task call
         self._database_url = database_url
         self._has_engine = engine

@@ -63,14 +63,14 @@ class Jobs:
         """Deploy the jobs of a program, and retire those that only an earlier release of it defined."""
         for definition in program.jobs.values():
             self.deploy(definition)
-        if program.gone is UndefinedAction.KEEP:
+        if program.undefined_jobs is UndefinedAction.KEEP:
             return
         for job in [self._job(job_id) for name, job_id in self._ids.items() if name not in program.jobs]:
             if job is not None and (job.definition.managed_by, job.definition.source) == (CODE, program.source):
                 self._retire(job, program)
 
     def _retire(self, job: Job, program: Program) -> None:
-        if program.gone is UndefinedAction.DELETE or job.definition.enabled:
+        if program.undefined_jobs is UndefinedAction.DELETE or job.definition.enabled:
             answer_of(retire(self._control, job, program, self._now()))
 
     def _is_paused_by_others(self, job_id: UUID, definition: Definition) -> bool:

@@ -79,7 +79,7 @@ class Rehearsal:
         """Deploy the tasks and jobs of a Scheduler, or the jobs of a jobs file. A second load edits the jobs.
 
         A job of an earlier Scheduler with the same source that this one does not define is paused, deleted or kept,
-        depending on `gone` of this Scheduler.
+        depending on `undefined_jobs` of this Scheduler.
         """
         if isinstance(jobs, (str, PathLike)):
             definitions = jobs_of(Path(jobs))

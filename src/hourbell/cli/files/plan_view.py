@@ -27,9 +27,9 @@ def plan_lines(plan: "Plan", definitions: "Mapping[str, Definition]") -> Iterato
     for job in plan.jobs:
         if job.action != "none" or job.notes:
             yield from _job_lines(job, definitions.get(job.name))
-    for gone in plan.deleted:
-        yield click.style(f"- delete {plain(gone.name)}", fg="red")
-        yield f"    next before: {_instants(gone.before)}"
+    for deleted in plan.deleted:
+        yield click.style(f"- delete {plain(deleted.name)}", fg="red")
+        yield f"    next before: {_instants(deleted.before)}"
     yield "nothing to change" if plan.is_empty else _counts(plan, "to create", "to change", "to delete")
 
 

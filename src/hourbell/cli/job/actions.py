@@ -188,13 +188,13 @@ def delete(client: "Client", selection: Selection, take_over: bool, purge: bool)
     """Delete jobs and cancel their waiting runs. Their history stays readable by the job's id, unless you purge it."""
 
     jobs = selection.jobs(client, "delete")
-    gone = 0
+    deleted = 0
 
     def remove(job: str) -> None:
-        nonlocal gone
+        nonlocal deleted
         ref, name = _deletable(client, job, purge=purge)
         client.jobs.delete(ref, take_over=take_over, purge=purge)
-        gone += 1
+        deleted += 1
         if len(jobs) <= MAX_LISTED_ITEMS:
             click.echo(f"{'purged' if purge else 'deleted'} {plain(name)}", err=True)
 
@@ -202,7 +202,7 @@ def delete(client: "Client", selection: Selection, take_over: bool, purge: bool)
         _, status = act_on_each(client, jobs, remove, "deleted")
     finally:
         if len(jobs) > MAX_LISTED_ITEMS:
-            click.echo(f"deleted {gone:,} jobs", err=True)
+            click.echo(f"deleted {deleted:,} jobs", err=True)
     sys.exit(status)
 
 

@@ -68,7 +68,7 @@ def show(as_json: bool) -> None:
     problems = [*(_problems(of_the_node) or _together()), *_problems(of_the_client)]
     if as_json:
         rows = [{name: getattr(each, name) for name in Shown.__slots__} for each in found]
-        click.echo(json_text({"settings": rows, "faults": problems}))
+        click.echo(json_text({"settings": rows, "errors": problems}))
     else:
         cells = [
             (each.variable, _text(each.value), f"{each.origin}{' (bad)' if each.problem else ''}") for each in found

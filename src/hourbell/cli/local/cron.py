@@ -120,7 +120,7 @@ def check(expression: str, as_json: bool, after: str, **how: Any) -> None:
         schedule = Schedule.parse(expression, **how)
     except ScheduleError as error:
         if as_json:
-            _print_json({"valid": False, "faults": [_detail_json(detail) for detail in error.errors]})
+            _print_json({"valid": False, "errors": [_detail_json(detail) for detail in error.errors]})
             sys.exit(USAGE)
         _refuse(expression, error)
     start = _start(after, schedule)

@@ -263,18 +263,18 @@ class PostgresEngineStore:
             rows = await connection.fetch(
                 SQL["prune_candidates"], now - age, mark.finished_at, mark.run_id, keep, limit
             )
-            gone = [row["id"] for row in rows if row["goes"]]
-            if gone:
+            pruned = [row["id"] for row in rows if row["goes"]]
+            if pruned:
                 await connection.execute("set local hourbell.prunes = 'on'")
                 for statement in ("mark_pruned", "delete_attempts", "delete_cancels", "delete_runs"):
-                    await connection.execute(SQL[statement], gone)
+                    await connection.execute(SQL[statement], pruned)
                 jobs = list({row["job_id"] for row in rows if row["goes"]})
                 finished = await connection.fetch(SQL["lock_finished_jobs"], jobs)
                 await connection.execute(SQL["delete_finished_jobs"], [row["id"] for row in finished])
             await connection.execute(SQL["forget_nodes"], now - _FORGET)
             await connection.execute(SQL["forget_outages"], now - age)
         last = rows[-1] if len(rows) == limit else None
-        return Pruned(len(gone), None if last is None else Mark(last["finished_at"], last["id"]))
+        return Pruned(len(pruned), None if last is None else Mark(last["finished_at"], last["id"]))
 
     async def backlog(self, now: datetime, live_for: timedelta = LIVE_FOR) -> Backlog:
         async with self._connections.connection() as connection:

@@ -225,17 +225,17 @@ class SqliteEngineStore:
 
         def prune(session: Session) -> Pruned:
             rows = session.fetch(SQL["prune_candidates"], now - age, mark.finished_at, mark.run_id, keep, limit)
-            gone = [row["id"] for row in rows if row["goes"]]
-            if gone:
+            pruned = [row["id"] for row in rows if row["goes"]]
+            if pruned:
                 session.execute(SQL["begin_pruning"])
                 for statement in ("mark_pruned", "delete_attempts", "delete_cancels", "delete_runs"):
-                    session.execute(SQL[statement], gone)
+                    session.execute(SQL[statement], pruned)
                 session.execute(SQL["delete_finished_jobs"], list({row["job_id"] for row in rows if row["goes"]}))
                 session.execute(SQL["end_pruning"])
             session.execute(SQL["forget_nodes"], now - _FORGET)
             session.execute(SQL["forget_outages"], now - age)
             last = rows[-1] if len(rows) == limit else None
-            return Pruned(len(gone), None if last is None else Mark(last["finished_at"], last["id"]))
+            return Pruned(len(pruned), None if last is None else Mark(last["finished_at"], last["id"]))
 
         return await self._runner.write(prune)
 
