@@ -23,13 +23,13 @@ async def code_of(house: House, method: str = "GET", **more: object) -> tuple[in
     return answer.status_code, answer.json().get("code")
 
 
-async def test_a_token_is_let_in_with_its_role_and_name(house: House) -> None:
+async def test_a_valid_token_authenticates_with_its_role_and_name(house: House) -> None:
     answer = await house.ask("GET", PATH, token=await house.token(Role.OPERATOR))
 
     assert answer.json() == {"actor": "token:the operator", "role": "operator", "ip": "127.0.0.1", "session": False}
 
 
-async def test_whoever_has_no_valid_token_gets_the_same_answer(house: House) -> None:
+async def test_every_request_without_a_valid_token_gets_the_same_answer(house: House) -> None:
     good, short = await house.token(), await house.token(expires_in=timedelta(seconds=1))
     gone, gone_text = await house.access.create("gone", Role.ADMIN, "test")
     await house.access.revoke(gone.id, "test")
@@ -47,7 +47,7 @@ async def test_whoever_has_no_valid_token_gets_the_same_answer(house: House) -> 
     assert (await house.ask("GET", PATH, headers={"Authorization": f"bearer  {good}"})).status_code == 200
 
 
-async def test_two_authorizations_are_none(house: House) -> None:
+async def test_two_authorization_headers_are_refused(house: House) -> None:
     token = await house.token()
     headers = [("Authorization", f"Bearer {token}"), ("Authorization", "Bearer other")]
     answer = await house.ask("GET", PATH, headers=headers)
@@ -56,7 +56,7 @@ async def test_two_authorizations_are_none(house: House) -> None:
 
 
 @pytest.mark.parametrize("role", list(Role))
-async def test_a_role_may_what_it_is_for_and_is_told_what_else_it_needs(house: House, role: Role) -> None:
+async def test_a_role_allows_its_operations_and_a_refusal_names_the_role_needed(house: House, role: Role) -> None:
     token = await house.token(role)
 
     assert await code_of(house, token=token) == (200, None)
@@ -68,25 +68,25 @@ async def test_a_role_may_what_it_is_for_and_is_told_what_else_it_needs(house: H
         assert "needs the role operator" in answer.json()["detail"]
 
 
-async def test_without_any_token_whoever_is_on_this_machine_is_admin(house: House) -> None:
+async def test_without_any_token_callers_on_this_machine_are_admin(house: House) -> None:
     answer = await house.ask("GET", PATH)
 
     assert answer.json() == {"actor": "local", "role": "admin", "ip": "127.0.0.1", "session": False}
 
 
-async def test_without_any_token_whoever_sends_one_is_told_that_it_is_another_servers(house: House) -> None:
+async def test_without_any_token_a_request_with_a_token_is_refused_with_the_reason(house: House) -> None:
     answer = await house.ask("GET", PATH, token="hb_of-another-server")
 
     assert answer.status_code == 401
     assert "This server has no tokens" in answer.json()["detail"]
 
 
-async def test_without_any_token_a_server_beyond_loopback_lets_nobody_in() -> None:
+async def test_without_any_token_a_server_beyond_loopback_refuses_everybody() -> None:
     async with open_house(is_local=False) as house:
         assert await code_of(house) == (401, "not_authenticated")
 
 
-async def test_with_the_first_token_nobody_is_let_in_without_one(house: House) -> None:
+async def test_after_the_first_token_every_request_needs_one(house: House) -> None:
     await house.token()
 
     assert await code_of(house) == (401, "not_authenticated")
@@ -118,7 +118,7 @@ async def test_an_open_server_answers_to_names_of_this_machine(house: House, hos
         "evil@localhost",
     ],
 )
-async def test_an_open_server_answers_to_no_other_name(house: House, host: str) -> None:
+async def test_an_open_server_refuses_other_host_names(house: House, host: str) -> None:
     for method in ("GET", "PUT"):
         assert await code_of(house, method, headers={"Host": host}) == (403, "foreign_host")
 
@@ -141,7 +141,7 @@ PROXIES = {
 
 
 @pytest.mark.parametrize("header", PROXIES)
-async def test_an_open_server_answers_nobody_behind_a_proxy_and_says_what_to_do(house: House, header: str) -> None:
+async def test_an_open_server_refuses_requests_through_a_proxy_and_explains_why(house: House, header: str) -> None:
     house.trusted_proxies = parse_networks("127.0.0.0/8")  # whom to believe is another question
     for method in ("GET", "PUT"):
         answer = await house.ask(method, PATH, headers={header: PROXIES[header]})
@@ -152,7 +152,7 @@ async def test_an_open_server_answers_nobody_behind_a_proxy_and_says_what_to_do(
     assert await code_of(house, token=await house.token(), headers={header: PROXIES[header]}) == (200, None)
 
 
-async def test_an_open_server_takes_http_1_0_for_a_proxy_as_nginx_speaks_it_by_default() -> None:
+async def test_an_open_server_treats_http_1_0_as_a_proxy_because_nginx_uses_it_by_default() -> None:
     scope = {"type": "http", "method": "GET", "http_version": "1.0", "headers": [(b"host", b"127.0.0.1:8080")]}
 
     assert sign_of_proxy(Request(scope)) == "HTTP/1.0"
@@ -174,7 +174,7 @@ async def test_an_open_server_takes_http_1_0_for_a_proxy_as_nginx_speaks_it_by_d
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_an_open_server_answers_no_page_of_another_site(house: House, method: str, origin: str) -> None:
+async def test_an_open_server_refuses_pages_of_other_sites(house: House, method: str, origin: str) -> None:
     assert await code_of(house, method, headers={"Origin": origin}) == (403, "foreign_origin")
 
 
@@ -185,7 +185,7 @@ async def test_an_open_server_answers_its_own_page(house: House, origin: str) ->
 
 @pytest.mark.parametrize("method", UNSAFE)
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "nonsense"])
-async def test_an_open_server_takes_no_change_that_the_browser_says_is_of_another_site(
+async def test_an_open_server_refuses_changes_that_the_browser_marks_as_cross_site(
     house: House, method: str, site: str
 ) -> None:
     assert await code_of(house, method, headers={"Sec-Fetch-Site": site}) == (403, "cross_site")
@@ -196,7 +196,7 @@ async def test_an_open_server_takes_no_change_that_the_browser_says_is_of_anothe
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "nonsense"])
-async def test_a_page_of_another_site_may_link_to_an_open_server_and_load_nothing(house: House, site: str) -> None:
+async def test_another_site_may_link_to_an_open_server_but_load_nothing_from_it(house: House, site: str) -> None:
     headers = {"Sec-Fetch-Site": site}
 
     assert await code_of(house, headers={**headers, "Sec-Fetch-Mode": "navigate"}) == (200, None)
@@ -224,7 +224,7 @@ SESSIONS = [
 
 
 @pytest.mark.parametrize(("changes", "may"), SESSIONS)
-async def test_a_session_changes_something_only_from_our_page(
+async def test_a_session_can_change_something_only_from_our_page(
     house: House, changes: dict[str, str | None], may: bool
 ) -> None:
     headers, _ = await house.log_in(await house.token())
@@ -236,7 +236,7 @@ async def test_a_session_changes_something_only_from_our_page(
     assert (await house.ask("GET", PATH, headers=sent)).status_code == 200
 
 
-async def test_a_token_needs_nothing_of_a_browser_also_beside_a_cookie(house: House) -> None:
+async def test_a_token_needs_no_csrf_check_even_beside_a_cookie(house: House) -> None:
     token = await house.token()
     headers, _ = await house.log_in(token)
 
@@ -245,7 +245,7 @@ async def test_a_token_needs_nothing_of_a_browser_also_beside_a_cookie(house: Ho
     assert await code_of(house, token="wrong", headers=headers) == (401, "not_authenticated")
 
 
-async def test_another_sessions_csrf_token_does_not_do(house: House) -> None:
+async def test_the_csrf_token_of_another_session_is_refused(house: House) -> None:
     mine, _ = await house.log_in(await house.token())
     theirs, _ = await house.log_in(await house.token(Role.VIEWER))
 
@@ -266,14 +266,14 @@ async def test_a_revoked_token_is_refused_within_five_seconds_with_its_sessions(
     assert await code_of(house, headers=headers) == (401, "not_authenticated")
 
 
-async def test_a_cookie_that_somebody_made_is_nothing(house: House) -> None:
+async def test_a_forged_cookie_is_refused(house: House) -> None:
     await house.token()
     for value in ("", "x", f"{uuid4().hex}.1700000000.{'0' * 64}", f"{uuid4().hex}.9.{'é' * 3}"):
         answer = await house.ask("GET", PATH, headers={**SAME, "Cookie": f"__Host-hourbell={value}"})
         assert answer.status_code == 401
 
 
-async def test_whoever_calls_too_often_is_told_when_to_come_back() -> None:
+async def test_a_caller_over_the_rate_limit_gets_retry_after() -> None:
     async with open_house(rate=2) as house:
         busy, calm = await house.token(Role.ADMIN), await house.token(Role.VIEWER)
         answers = [await house.ask("GET", PATH, token=busy) for _ in range(12)]
@@ -285,7 +285,7 @@ async def test_whoever_calls_too_often_is_told_when_to_come_back() -> None:
         assert await code_of(house, token=busy) == (200, None)
 
 
-async def test_those_without_a_token_share_the_bucket_of_their_address() -> None:
+async def test_callers_without_a_token_share_the_rate_limit_of_their_address() -> None:
     async with open_house(rate=1) as house:
         token = await house.token()
         answers = [await code_of(house, token=token_text(bytes([n] * 32))) for n in range(7)]

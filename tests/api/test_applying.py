@@ -34,7 +34,7 @@ async def names(api: Whole) -> list[str]:
     return [job["name"] for job in (await api.client.get("/api/v1/jobs")).json()["items"]]
 
 
-async def test_a_plan_tells_what_it_would_do_and_does_nothing(api: Whole) -> None:
+async def test_a_dry_run_shows_the_plan_and_changes_nothing(api: Whole) -> None:
     await applied(api, a_job("one"), a_job("two"), a_job("three"))
 
     plan = await applied(api, a_job("one"), a_job("two", schedule="0 8 * * *"), a_job("four"), prune=True, dry_run=True)
@@ -53,7 +53,7 @@ async def test_a_plan_tells_what_it_would_do_and_does_nothing(api: Whole) -> Non
     assert await names(api) == ["one", "three", "two"]
 
 
-async def test_a_plan_is_carried_out_unless_somebody_was_quicker(api: Whole) -> None:
+async def test_a_plan_is_applied_unless_the_jobs_changed_since(api: Whole) -> None:
     plan = await applied(api, a_job("one"), dry_run=True)
     done = await applied(api, a_job("one"), expect=plan["state"])
     late = await apply(api, a_job("one", schedule="0 8 * * *"), expect=plan["state"])
@@ -62,7 +62,7 @@ async def test_a_plan_is_carried_out_unless_somebody_was_quicker(api: Whole) -> 
     assert (late.status_code, late.json()["code"]) == (409, "plan_outdated")
 
 
-async def test_everything_that_is_wrong_is_told_at_once_with_its_place(api: Whole) -> None:
+async def test_all_errors_are_reported_at_once_with_json_pointers(api: Whole) -> None:
     answer = await apply(
         api,
         a_job("good"),
@@ -81,7 +81,7 @@ async def test_everything_that_is_wrong_is_told_at_once_with_its_place(api: Whol
     assert await names(api) == []
 
 
-async def test_jobs_of_others_are_refused_unless_they_are_taken_over(api: Whole) -> None:
+async def test_jobs_of_other_owners_are_refused_unless_taken_over(api: Whole) -> None:
     made = await api.job("theirs")
 
     refused = await apply(api, a_job("mine"), a_job("theirs"))
@@ -126,7 +126,7 @@ async def test_secrets_are_set_once_and_never_shown(api: Whole) -> None:
     assert sorted(row["field"] for row in stored["secrets"]) == ["header:Authorization", "signing"]
 
 
-async def test_a_secret_is_generated_where_there_is_none_and_told_once(api: Whole) -> None:
+async def test_a_missing_secret_is_generated_and_shown_once(api: Whole) -> None:
     job = a_job("one", target={**HOOK, "secret": "generate"})
 
     planned = await applied(api, job, dry_run=True)
@@ -137,7 +137,7 @@ async def test_a_secret_is_generated_where_there_is_none_and_told_once(api: Whol
     assert (second["jobs"][0]["generated_secret"], second["jobs"][0]["action"]) == (None, "none")
 
 
-async def test_a_pause_stays_and_is_told(api: Whole) -> None:
+async def test_applying_leaves_a_paused_job_paused_and_notes_it(api: Whole) -> None:
     await applied(api, a_job("one"))
     await api.client.post("/api/v1/jobs/one/pause", json={"note": "hands off"})
 

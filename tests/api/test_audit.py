@@ -133,14 +133,14 @@ async def world(api: Whole, people: tuple[tuple[UUID, str], str]) -> World:
     return made
 
 
-def test_every_operation_that_changes_something_is_tried_here() -> None:
+def test_this_file_covers_every_operation_that_changes_something() -> None:
     changing = {each.name for each in distinct_operations() if each.method in CHANGES}
 
     assert changing - CHANGES_NOTHING == set(ACTIONS)
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-async def test_a_change_leaves_a_row_with_who_made_it_and_how(world: World, name: str) -> None:
+async def test_a_change_leaves_an_audit_row_with_actor_and_request(world: World, name: str) -> None:
     if name == "delete_demo":
         await world.asks("create_demo", world.admin)
     before = await world.audit()
@@ -153,7 +153,7 @@ async def test_a_change_leaves_a_row_with_who_made_it_and_how(world: World, name
     assert who == {("token:the-admin", world.admin_id, "127.0.0.1", "call-1")}
 
 
-async def test_what_is_refused_leaves_none(world: World) -> None:
+async def test_a_refused_change_leaves_no_audit_row(world: World) -> None:
     before = await world.audit()
 
     forbidden = [await world.asks(name, world.viewer) for name in ACTIONS]
@@ -166,7 +166,7 @@ async def test_what_is_refused_leaves_none(world: World) -> None:
     assert await world.audit() == before
 
 
-async def test_a_dry_run_leaves_none(world: World) -> None:
+async def test_a_dry_run_leaves_no_audit_row(world: World) -> None:
     before = await world.audit()
 
     tried = [await world.asks(name, world.admin, params={"dry_run": "true"}) for name in CAN_BE_TRIED]
@@ -175,7 +175,7 @@ async def test_a_dry_run_leaves_none(world: World) -> None:
     assert await world.audit() == before
 
 
-async def test_reading_leaves_none(world: World) -> None:
+async def test_reading_leaves_no_audit_row(world: World) -> None:
     before = await world.audit()
     reads = [each for each in distinct_operations() if each.method == "get" and each.name != "listen"]
 
@@ -188,7 +188,7 @@ async def test_reading_leaves_none(world: World) -> None:
     assert await world.audit() == before
 
 
-async def test_what_changes_nothing_leaves_none(world: World) -> None:
+async def test_a_request_that_changes_nothing_leaves_no_audit_row(world: World) -> None:
     before = await world.audit()
 
     same = await world.asks("replace_job", world.admin, json=a_job(world.name))
@@ -197,7 +197,7 @@ async def test_what_changes_nothing_leaves_none(world: World) -> None:
     assert (same.status_code, awake.status_code, await world.audit()) == (200, 200, before)
 
 
-async def test_what_cannot_be_audited_does_not_happen(database: Database) -> None:
+async def test_a_change_that_cannot_be_audited_is_rolled_back(database: Database) -> None:
     async with whole_api(database) as api:
         token, text = await api.control.access.create("the-admin", Role.ADMIN, "test")
         world = World(api, (token.id, text.reveal()), text.reveal())

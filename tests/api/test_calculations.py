@@ -61,7 +61,7 @@ async def test_a_definition_does_not_stop_the_event_loop(api: Whole) -> None:
     assert await standstill(api, "POST", "/jobs/apply?dry_run=true", jobs) < MAX_SHARE
 
 
-async def test_instants_to_come_do_not_stop_the_event_loop(api: Whole) -> None:
+async def test_computing_upcoming_times_does_not_stop_the_event_loop(api: Whole) -> None:
     await api.client.post("/api/v1/jobs", json=job("report", LEAP_DAYS))
 
     assert await standstill(api, "GET", "/jobs/report/upcoming?count=100") < MAX_SHARE

@@ -38,7 +38,7 @@ def change_authenticator(api: Whole, **changes: Any) -> None:
     replace(authenticator, **changes).install(api.app)
 
 
-async def test_unknown_tokens_are_refused_before_the_database_is_asked(house: House) -> None:
+async def test_unknown_tokens_are_refused_without_a_database_query(house: House) -> None:
     good = await house.token()
     wrong = [token_text(number.to_bytes(32, "big")) for number in range(200)]
     answers = [await house.ask("GET", "/api/v1/things", token=each) for each in wrong]
@@ -50,7 +50,7 @@ async def test_unknown_tokens_are_refused_before_the_database_is_asked(house: Ho
     assert (await house.ask("GET", "/api/v1/things", token=wrong[-1])).status_code == 401
 
 
-async def test_triggers_of_a_token_are_limited_and_others_are_not(api: Whole) -> None:
+async def test_triggers_of_one_token_are_limited_without_affecting_other_tokens(api: Whole) -> None:
     change_authenticator(api, triggers=Limits(2, elapsed=api.time.elapsed))
     await api.job()
     admin, other = [{"Authorization": f"Bearer {await api.token(Role.ADMIN, name)}"} for name in ("one", "two")]
@@ -82,7 +82,7 @@ async def test_jobs_triggered_in_bulk_count_one_by_one(api: Whole) -> None:
     assert (second.status_code, alone.status_code) == (429, 429)
 
 
-async def test_an_import_that_announces_too_much_is_refused_at_once(api: Whole) -> None:
+async def test_an_import_with_a_too_large_content_length_is_refused_at_once(api: Whole) -> None:
     change_authenticator(api, import_bytes=1_000)
     answer = await api.client.post(f"{JOBS}/import", content=b" " * 1_001, headers=NDJSON)
 
@@ -90,7 +90,7 @@ async def test_an_import_that_announces_too_much_is_refused_at_once(api: Whole) 
     assert "HOURBELL_IMPORT_MAX_MIB" in answer.json()["detail"]
 
 
-async def test_an_import_that_goes_on_is_cut_off_and_says_so(api: Whole) -> None:
+async def test_an_import_over_the_size_limit_is_cut_off_with_an_error(api: Whole) -> None:
     change_authenticator(api, import_bytes=1_000)
 
     async def lines() -> AsyncIterator[bytes]:
@@ -102,7 +102,7 @@ async def test_an_import_that_goes_on_is_cut_off_and_says_so(api: Whole) -> None
     assert (answer.status_code, answer.json()["code"]) == (413, "import_too_large")
 
 
-async def test_an_import_has_so_many_lines(api: Whole) -> None:
+async def test_an_import_is_limited_in_lines(api: Whole) -> None:
     async def lines() -> AsyncIterator[bytes]:
         while True:
             yield b"\n" * 1_000_000
@@ -113,7 +113,7 @@ async def test_an_import_has_so_many_lines(api: Whole) -> None:
     assert (answer.status_code, answer.json()["code"]) == (413, "import_too_large")
 
 
-async def test_what_was_imported_before_the_limit_is_stored(api: Whole) -> None:
+async def test_lines_imported_before_the_limit_stay_stored(api: Whole) -> None:
     one = json.dumps(a_job("one")).encode() + b"\n"
     change_authenticator(api, import_bytes=len(one) * 3_500)
 
@@ -172,7 +172,7 @@ async def test_event_streams_of_a_token_are_limited(live_api: LiveApi) -> None: 
         pass
 
 
-async def test_a_caller_holds_so_many_bytes_of_bodies(house: House) -> None:
+async def test_the_request_bodies_of_one_caller_are_limited_in_bytes(house: House) -> None:
     change_held(house, HeldBytes(per_caller=100_000, total=150_000))
     one, two, three = [await house.token(role) for role in (Role.ADMIN, Role.EDITOR, Role.OPERATOR)]
     go_on = asyncio.Event()
@@ -200,7 +200,7 @@ async def test_a_caller_holds_so_many_bytes_of_bodies(house: House) -> None:
     assert [await send(one, 90_000), await send(one, 90_000)] == [200, 200]  # given back when a request has ended
 
 
-async def test_what_a_refused_body_held_is_given_back(house: House) -> None:
+async def test_a_refused_body_frees_the_bytes_it_held(house: House) -> None:
     change_held(house, HeldBytes(per_caller=100_000, total=100_000))
     for _ in range(3):
         answer = await house.ask("POST", ECHO, content=b"{" + b" " * 90_000, headers=JSON_BODY)

@@ -30,7 +30,7 @@ def test_deliveries_keep_descriptors_of_their_own(descriptors: int, slots: int, 
     assert left >= min(slots, descriptors * 5 // 8)
 
 
-def test_an_address_has_so_many_connections_and_another_its_own() -> None:
+def test_connections_are_limited_per_address() -> None:
     counted = limits()
 
     assert [counted.admit("192.0.2.1") for _ in range(4)] == [True, True, True, False]
@@ -39,7 +39,7 @@ def test_an_address_has_so_many_connections_and_another_its_own() -> None:
     assert counted.admit("192.0.2.1")
 
 
-def test_all_addresses_together_have_so_many() -> None:
+def test_connections_are_limited_in_total() -> None:
     counted = limits(total=5)
 
     assert [counted.admit(f"192.0.2.{number}") for number in range(6)] == [True] * 5 + [False]
@@ -58,13 +58,13 @@ def test_a_trusted_proxy_is_limited_by_the_total_alone(ip: str) -> None:
     assert sum(counted.admit(ip) for _ in range(60)) == 50
 
 
-def test_zero_is_no_limit_for_an_address() -> None:
+def test_zero_disables_the_limit_per_address() -> None:
     counted = limits(per_address=0)
 
     assert sum(counted.admit("192.0.2.1") for _ in range(200)) == 100
 
 
-def test_what_is_released_is_forgotten() -> None:
+def test_a_released_connection_is_no_longer_counted() -> None:
     counted = limits(per_address=0, total=10_000)
     for number in range(1_000):
         counted.admit(f"192.0.2.{number}")

@@ -44,16 +44,14 @@ async def test_a_crontab_becomes_jobs_that_can_be_applied(whole: Whole) -> None:
     assert applied.json()["jobs"][0]["action"] == "create"
 
 
-async def test_no_flag_of_the_command_line_is_in_the_notes(whole: Whole) -> None:
+async def test_conversion_notes_name_no_command_line_flags(whole: Whole) -> None:
     found = await convert(whole, "crontab", "0 3 * * * root /usr/local/bin/backup\n")
 
     assert found["notes"]
     assert "--" not in " ".join(found["notes"])
 
 
-async def test_a_jobs_file_becomes_jobs_without_resolving_anything(
-    whole: Whole, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_converting_a_jobs_file_resolves_no_references(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CANARY", "the-value")
     text = """
 source = "billing"
@@ -72,7 +70,7 @@ target = { type = "http", url = "https://example.com/", headers = { Authorizatio
 
 
 @pytest.mark.parametrize("text", ["[[job]]\nname = 1\n", "[[job", "job: {a: b}", '{"job": [{"name": "x"}]}'])
-async def test_what_is_wrong_with_a_jobs_file_is_listed(whole: Whole, text: str) -> None:
+async def test_errors_in_a_jobs_file_are_listed(whole: Whole, text: str) -> None:
     found = await convert(whole, "jobs-file", text)
 
     assert found["jobs"] == []
@@ -104,7 +102,7 @@ async def test_the_demo_jobs_come_and_go(whole: Whole) -> None:
     assert (await whole.client.delete("/api/v1/demo")).json() == {"items": []}
 
 
-async def test_a_job_of_ones_own_is_no_demo_job(whole: Whole) -> None:
+async def test_a_users_job_is_not_taken_for_a_demo_job(whole: Whole) -> None:
     await whole.job("demo-fails")
 
     for method in ("POST", "DELETE"):
@@ -113,5 +111,5 @@ async def test_a_job_of_ones_own_is_no_demo_job(whole: Whole) -> None:
     assert [job["name"] for job in (await whole.client.get("/api/v1/jobs")).json()["items"]] == ["demo-fails"]
 
 
-def test_the_jobs_call_the_task_that_every_server_has() -> None:
+def test_demo_jobs_call_the_task_that_every_server_has() -> None:
     assert DEMO_TASK.name == TASK

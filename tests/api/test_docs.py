@@ -101,14 +101,14 @@ class Reader:
         return done.stdout
 
 
-def test_every_command_of_the_page_does_what_it_shows_on_sqlite(tmp_path: Path, receiver: int) -> None:
+def test_every_command_of_the_page_prints_what_it_shows_on_sqlite(tmp_path: Path, receiver: int) -> None:
     with Server(tmp_path) as server:
         reader = Reader(tmp_path, server.wait_until_serving(), receiver)
         for step in steps_of(PAGE):
             reader.follow(step)
 
 
-def test_the_commands_of_the_readme_do_what_it_shows(tmp_path: Path, receiver: int) -> None:
+def test_the_commands_of_the_readme_print_what_it_shows(tmp_path: Path, receiver: int) -> None:
     with Server(tmp_path) as server:
         reader = Reader(tmp_path, server.wait_until_serving(), receiver)
         for step in steps_of(README):
@@ -117,7 +117,7 @@ def test_the_commands_of_the_readme_do_what_it_shows(tmp_path: Path, receiver: i
 
 @pytest.mark.full
 @pytest.mark.anyio
-async def test_every_command_of_the_page_does_what_it_shows_on_postgresql(
+async def test_every_command_of_the_page_prints_what_it_shows_on_postgresql(
     tmp_path: Path, receiver: int, postgres: PostgresDatabase
 ) -> None:
     [function] = re.findall(r"```sql\n(create table .*?)insert into", (DOCS / "functions.md").read_text(), re.DOTALL)
@@ -144,7 +144,7 @@ async def test_every_command_of_the_page_does_what_it_shows_on_postgresql(
         ("something", []),
     ],
 )
-def test_an_answer_that_is_not_as_shown_is_noticed(answer: str, shown: list[str]) -> None:
+def test_a_wrong_example_answer_is_detected(answer: str, shown: list[str]) -> None:
     assert not is_as_shown(answer, shown)
 
 

@@ -123,7 +123,7 @@ EFFECTS: dict[str, tuple[Body, Body, dict[str, str], dict[Role, str]]] = {
 
 @pytest.mark.parametrize("way", CHANGES)
 @pytest.mark.parametrize("effect", EFFECTS)
-async def test_a_change_is_answered_alike_whichever_way_it_comes(
+async def test_every_way_to_change_a_job_is_answered_alike(
     api: Whole, tokens: dict[Role, dict[str, str]], effect: str, way: str
 ) -> None:
     before, change, more, expected = EFFECTS[effect]
@@ -141,7 +141,7 @@ async def test_a_change_is_answered_alike_whichever_way_it_comes(
 
 
 @pytest.mark.parametrize(("target", "way"), list(product(("http", "function", "forbidden", "task"), MAKES)))
-async def test_a_new_job_is_answered_alike_whichever_way_it_comes(
+async def test_every_way_to_create_a_job_is_answered_alike(
     api: Whole, tokens: dict[Role, dict[str, str]], target: str, way: str
 ) -> None:
     targets = {"http": HOOK, "function": FUNCTION, "forbidden": FORBIDDEN, "task": TASK}
@@ -166,7 +166,7 @@ async def test_no_caller_claims_the_jobs_of_a_program(
 
 
 @pytest.mark.parametrize("way", ["PATCH", "PUT", "import"])
-async def test_a_job_of_a_file_is_changed_only_by_whoever_takes_it_over(
+async def test_a_job_of_a_file_can_be_changed_only_by_taking_it_over(
     api: Whole, tokens: dict[Role, dict[str, str]], way: str
 ) -> None:
     name = f"owned-{next(NUMBERS)}"
@@ -179,7 +179,7 @@ async def test_a_job_of_a_file_is_changed_only_by_whoever_takes_it_over(
 
 
 @pytest.mark.parametrize("managed_by", ["api", "file"])
-async def test_an_import_steals_no_header_of_a_job_that_a_file_owns(
+async def test_an_import_cannot_move_the_secret_header_of_a_job_owned_by_a_file(
     api: Whole, tokens: dict[Role, dict[str, str]], managed_by: str
 ) -> None:
     name = f"stolen-{next(NUMBERS)}"
@@ -227,7 +227,7 @@ async def test_a_header_for_the_new_origin_comes_with_the_change(
         assert found == {"https://elsewhere.example.com:443": True, "https://example.com:443": False}
 
 
-async def test_a_header_alone_makes_no_new_version(api: Whole, tokens: dict[Role, dict[str, str]]) -> None:
+async def test_setting_only_a_header_makes_no_new_version(api: Whole, tokens: dict[Role, dict[str, str]]) -> None:
     name = f"header-{next(NUMBERS)}"
     editor = tokens[Role.EDITOR]
     assert await by_put(api, name, a_job(name), editor, {}) == "done"
@@ -239,7 +239,7 @@ async def test_a_header_alone_makes_no_new_version(api: Whole, tokens: dict[Role
     assert "xyzzy" not in answer.text
 
 
-async def test_a_dry_run_tells_no_editor_whether_a_secret_was_guessed(
+async def test_a_dry_run_does_not_reveal_whether_an_editor_guessed_a_secret(
     api: Whole, tokens: dict[Role, dict[str, str]]
 ) -> None:
     name = f"guess-{next(NUMBERS)}"

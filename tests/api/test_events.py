@@ -98,7 +98,7 @@ async def live_api() -> AsyncIterator[LiveApi]:
         await serving
 
 
-async def test_a_change_through_the_api_is_told(live_api: LiveApi) -> None:
+async def test_a_change_through_the_api_is_sent_as_an_event(live_api: LiveApi) -> None:
     async with live_api.listening() as stream:
         assert stream.response.headers["content-type"].startswith("text/event-stream")
         assert (stream.response.headers["cache-control"], await stream.block()) == ("no-store", ServerEvent())
@@ -111,7 +111,7 @@ async def test_a_change_through_the_api_is_told(live_api: LiveApi) -> None:
     assert (reported.event, reported.data) == ("changes", {"jobs": [{"id": job_id, "version": 1}], "runs": []})
 
 
-async def test_a_run_that_begins_and_ends_is_told(live_api: LiveApi) -> None:
+async def test_the_start_and_end_of_a_run_are_sent_as_events(live_api: LiveApi) -> None:
     job_id = await live_api.job("report")
     run_id = (await live_api.api.client.post("/api/v1/jobs/report/trigger")).json()["run_id"]
     at = int(live_api.api.time.now().timestamp()) * 1_000_000
@@ -129,7 +129,7 @@ async def test_a_run_that_begins_and_ends_is_told(live_api: LiveApi) -> None:
     ]
 
 
-async def test_whoever_was_cut_off_goes_on_and_an_unknown_id_is_a_reset(live_api: LiveApi) -> None:
+async def test_a_reconnecting_listener_resumes_and_an_unknown_id_gets_a_reset(live_api: LiveApi) -> None:
     async with live_api.listening() as other:
         async with live_api.listening() as stream:
             first = await live_api.job("first")

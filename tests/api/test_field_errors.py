@@ -55,7 +55,7 @@ async def api() -> AsyncIterator[Whole]:
         ("/forecast?bucket=soon", "/query/bucket", "bucket is not a duration from 1m to 31d", HOW_LONG),
     ],
 )  # fmt: skip
-async def test_a_parameter_is_refused_with_what_to_write(
+async def test_an_invalid_parameter_is_refused_with_a_hint(
     api: Whole, path: str, pointer: str, message: str, hint: str
 ) -> None:
     answer = await api.client.get(f"/api/v1{path}")
@@ -98,7 +98,7 @@ async def test_a_parameter_is_refused_with_what_to_write(
         ("/runs/cancel", {"job": "report", "limit": 0}, "/limit", "limit is less than 1", "write 1 or more"),
     ],
 )  # fmt: skip
-async def test_a_body_is_refused_with_what_to_write(
+async def test_an_invalid_body_is_refused_with_a_hint(
     api: Whole, path: str, body: object, pointer: str, message: str, hint: str
 ) -> None:
     answer = await api.client.post(f"/api/v1{path}", json=body)
@@ -107,14 +107,14 @@ async def test_a_body_is_refused_with_what_to_write(
     assert answer.json()["errors"] == [{"pointer": pointer, "message": message, "hint": hint}]
 
 
-async def test_an_unknown_parameter_is_answered_with_the_one_that_may_be_meant(api: Whole) -> None:
+async def test_an_unknown_parameter_gets_a_suggestion(api: Whole) -> None:
     answer = await api.client.get("/api/v1/jobs?tga=billing&limit=1&limit=2")
 
     assert answer.json()["code"] == "unknown_parameter"
     assert [error["hint"] for error in answer.json()["errors"]] == ["did you mean tag?", "write it once"]
 
 
-def test_what_was_not_foreseen_is_told_as_it_came() -> None:
+def test_an_unexpected_validation_error_is_passed_on_unchanged() -> None:
     error = field_error({"type": "new_type", "loc": ("query", "a"), "msg": "It is odd"})
 
     assert (error.pointer, error.message, error.hint) == ("/query/a", "It is odd", None)
@@ -129,7 +129,7 @@ def foreign(answer: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(("operation", "name"), WITH_QUERY, ids=str)
-async def test_no_parameter_is_refused_in_the_words_of_a_library(api: Whole, operation: Operation, name: str) -> None:
+async def test_no_parameter_error_uses_the_wording_of_a_library(api: Whole, operation: Operation, name: str) -> None:
     path = operation.at(job="report", run=UNUSED)
 
     found = [foreign(await api.client.get(f"{path}?{name}={text}")) for text in ODD_TEXTS]
@@ -138,7 +138,7 @@ async def test_no_parameter_is_refused_in_the_words_of_a_library(api: Whole, ope
 
 
 @pytest.mark.parametrize("operation", [each for each in distinct_operations() if "{" in each.path], ids=str)
-async def test_no_path_is_refused_in_the_words_of_a_library(api: Whole, operation: Operation) -> None:
+async def test_no_path_error_uses_the_wording_of_a_library(api: Whole, operation: Operation) -> None:
     found = [
         foreign(await api.client.request(operation.method, operation.at(job=text, run=text, token=text)))
         for text in ODD_PATHS
@@ -148,7 +148,7 @@ async def test_no_path_is_refused_in_the_words_of_a_library(api: Whole, operatio
 
 
 @pytest.mark.parametrize("operation", WITH_JSON, ids=str)
-async def test_no_body_is_refused_in_the_words_of_a_library(api: Whole, operation: Operation) -> None:
+async def test_no_body_error_uses_the_wording_of_a_library(api: Whole, operation: Operation) -> None:
     assert operation.body is not None
     name = next(iter(operation.body.values()))["schema"]["$ref"].rpartition("/")[2]
     schema = document()["components"]["schemas"]["JobBody" if name == "PatchBody" else name]

@@ -46,7 +46,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield started.wait_until_serving()
 
 
-def test_a_python_client_makes_a_job(server: Server, tmp_path: Path) -> None:
+def test_a_generated_python_client_creates_a_job(server: Server, tmp_path: Path) -> None:
     client = tmp_path / "hourbell_client"
     generate = ("-m", "openapi_python_client", "generate", "--path", DOCUMENT, "--output-path", client)
     run(tmp_path, sys.executable, *generate, "--meta", "none")
@@ -56,7 +56,7 @@ def test_a_python_client_makes_a_job(server: Server, tmp_path: Path) -> None:
     assert reported == f"from-python {EXPECTED}\n"
 
 
-def test_a_typescript_client_makes_a_job(server: Server, tmp_path: Path) -> None:
+def test_a_generated_typescript_client_creates_a_job(server: Server, tmp_path: Path) -> None:
     for name in ("make_job.ts", "tsconfig.json", "package.json"):
         shutil.copy(PROJECT / name, tmp_path)
     packages = tmp_path / "node_modules"

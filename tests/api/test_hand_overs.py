@@ -48,7 +48,7 @@ def hand_overs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("by", ["id", "name"])
-async def test_a_patch_needs_three_hand_overs_at_most(api: Whole, hand_overs: list[str], by: str) -> None:
+async def test_a_patch_uses_at_most_three_thread_hand_overs(api: Whole, hand_overs: list[str], by: str) -> None:
     job = await api.job()
     hand_overs.clear()
 
@@ -57,7 +57,7 @@ async def test_a_patch_needs_three_hand_overs_at_most(api: Whole, hand_overs: li
     assert 1 <= len(hand_overs) <= MAX_HAND_OVERS
 
 
-async def test_so_does_one_by_a_token_that_is_not_known_here_yet(api: Whole, hand_overs: list[str]) -> None:
+async def test_a_patch_with_a_token_not_yet_cached_uses_no_more_hand_overs(api: Whole, hand_overs: list[str]) -> None:
     job = await api.job()
     token = await api.token(Role.EDITOR)
     hand_overs.clear()
@@ -68,7 +68,7 @@ async def test_so_does_one_by_a_token_that_is_not_known_here_yet(api: Whole, han
     assert len(hand_overs) <= MAX_HAND_OVERS
 
 
-async def test_a_secret_header_needs_two_more(api: Whole, hand_overs: list[str]) -> None:
+async def test_setting_a_secret_header_uses_two_more_hand_overs(api: Whole, hand_overs: list[str]) -> None:
     job = await api.job()
     hand_overs.clear()
 
@@ -77,7 +77,7 @@ async def test_a_secret_header_needs_two_more(api: Whole, hand_overs: list[str])
     assert len(hand_overs) <= MAX_HAND_OVERS + 2
 
 
-async def test_so_does_one_that_changes_nothing(api: Whole, hand_overs: list[str]) -> None:
+async def test_a_patch_that_changes_nothing_uses_no_more_hand_overs(api: Whole, hand_overs: list[str]) -> None:
     job = await api.job(description="the same")
     hand_overs.clear()
 
@@ -87,7 +87,7 @@ async def test_so_does_one_that_changes_nothing(api: Whole, hand_overs: list[str
 
 
 @pytest.mark.parametrize("action", ["pause", "resume"])
-async def test_so_do_a_pause_and_a_resume(api: Whole, hand_overs: list[str], action: str) -> None:
+async def test_a_pause_and_a_resume_use_no_more_hand_overs(api: Whole, hand_overs: list[str], action: str) -> None:
     job = await api.job()
     await api.client.post(f"/api/v1/jobs/{job['id']}/pause")
     hand_overs.clear()
@@ -97,7 +97,7 @@ async def test_so_do_a_pause_and_a_resume(api: Whole, hand_overs: list[str], act
     assert len(hand_overs) <= MAX_HAND_OVERS
 
 
-async def test_what_a_change_answers_is_what_a_look_shows(api: Whole) -> None:
+async def test_a_change_answers_with_the_job_as_a_get_shows_it(api: Whole) -> None:
     job = await api.job()
     patched = await api.client.patch(f"/api/v1/jobs/{job['id']}", json={"tags": ["a"], "payload": {"n": 1}})
     paused = await api.client.post(f"/api/v1/jobs/{job['id']}/pause", json={"note": "tea"})

@@ -68,14 +68,14 @@ async def get(
 
 
 @pytest.mark.parametrize("status", [answering(WELL), answering(Readiness(False, ())), never, broken])
-async def test_health_is_ok_while_the_process_lives(status: Callable[[], Awaitable[Readiness]]) -> None:
+async def test_health_is_ok_while_the_process_runs(status: Callable[[], Awaitable[Readiness]]) -> None:
     answer = await get("/health", status)
 
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
     assert answer.text == '{"status":"ok"}'
 
 
-async def test_a_node_that_does_its_work_is_ready() -> None:
+async def test_a_working_node_is_ready() -> None:
     answer = await get("/health/ready")
 
     assert answer.status_code == 200
@@ -103,7 +103,7 @@ async def test_a_node_without_its_database_is_not_ready() -> None:
     assert answer.json()["backlog"] == {"waiting": None, "oldest_seconds": None}
 
 
-async def test_a_node_whose_database_takes_no_writes_is_not_ready_and_says_why() -> None:
+async def test_a_node_whose_database_refuses_writes_is_not_ready_and_explains_why() -> None:
     full = Readiness(True, WELL.loops, waiting=3, database_problem="the disk is full")
     answer = await get("/health/ready", answering(full))
 
@@ -111,7 +111,7 @@ async def test_a_node_whose_database_takes_no_writes_is_not_ready_and_says_why()
     assert answer.json()["database"] == {"reachable": True, "problem": "the disk is full"}
 
 
-async def test_a_node_that_stops_is_not_ready() -> None:
+async def test_a_stopping_node_is_not_ready() -> None:
     answer = await get("/health/ready", answering(Readiness(True, (), is_stopping=True)))
 
     assert (answer.status_code, answer.json()["status"]) == (503, "stopping")
@@ -142,7 +142,7 @@ async def test_a_node_with_a_thread_that_may_come_back_is_ready() -> None:
     assert answer.status_code == 200
 
 
-async def test_lanes_that_no_node_serves_are_told_and_leave_the_node_ready() -> None:
+async def test_unserved_lanes_are_listed_and_leave_the_node_ready() -> None:
     readiness = Readiness(True, WELL.loops, waiting=900, oldest_seconds=7_200, unserved_lanes=("task:reports.weekly",))
     answer = await get("/health/ready", answering(readiness))
 
@@ -157,7 +157,7 @@ async def never_disconnected(_request: Request) -> bool:
 
 
 @pytest.mark.parametrize("sees_names", [nobody, never_disconnected])
-async def test_without_a_token_nothing_is_named_and_everything_counted(sees_names: SeesNames) -> None:
+async def test_without_a_token_readiness_counts_lanes_and_tasks_without_naming_them(sees_names: SeesNames) -> None:
     pool = PoolUse("threads", 3, 3, {"canary.report": 2, "canary.import": 1})
     lanes = ("task:canary.weekly", "https://canary.example.com")
     readiness = Readiness(True, WELL.loops, 900, 7_200, lanes, pools=(pool,), stuck_seconds=600)
@@ -171,14 +171,14 @@ async def test_without_a_token_nothing_is_named_and_everything_counted(sees_name
     assert "unserved_lanes" not in body
 
 
-async def test_a_node_without_its_database_names_nothing_and_asks_nobody() -> None:
+async def test_without_its_database_readiness_names_no_lanes_or_tasks() -> None:
     pool = PoolUse("threads", 3, 3, {"canary.report": 3})
     answer = await get("/health/ready", answering(Readiness(False, (), pools=(pool,))))
 
     assert (answer.status_code, "canary" in answer.text) == (503, False)
 
 
-async def test_a_node_beside_stuck_runs_stays_ready_and_warns() -> None:
+async def test_a_node_with_stuck_runs_stays_ready_with_a_warning() -> None:
     readiness = Readiness(True, WELL.loops, waiting=900, oldest_seconds=601, stuck_seconds=600)
     answer = await get("/health/ready", answering(readiness))
     metrics = await get("/metrics", answering(readiness))
@@ -189,13 +189,13 @@ async def test_a_node_beside_stuck_runs_stays_ready_and_warns() -> None:
     assert "hourbell_backlog_age_seconds 601.0" in metrics.text
 
 
-async def test_a_status_that_does_not_come_in_time_is_not_ready() -> None:
+async def test_a_readiness_check_that_takes_too_long_reports_not_ready() -> None:
     answer = await get("/health/ready", never)
 
     assert (answer.status_code, answer.json()["code"]) == (503, "status_unknown")
 
 
-async def test_metrics_are_prometheus_text_with_ages_and_backlog_of_this_moment() -> None:
+async def test_metrics_are_prometheus_text_with_current_ages_and_backlog() -> None:
     answer = await get("/metrics")
 
     assert answer.headers["content-type"].startswith("text/plain")
@@ -213,7 +213,7 @@ async def test_metrics_are_prometheus_text_with_ages_and_backlog_of_this_moment(
 
 
 @pytest.mark.parametrize("status", [never, answering(Readiness(False, ()))])
-async def test_metrics_are_there_without_the_database(status: Callable[[], Awaitable[Readiness]]) -> None:
+async def test_metrics_are_served_without_the_database(status: Callable[[], Awaitable[Readiness]]) -> None:
     metrics = Metrics()
     metrics.planned.inc(5)
     metrics.backlog.set(8)
@@ -225,7 +225,7 @@ async def test_metrics_are_there_without_the_database(status: Callable[[], Await
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/health/", "/health/ready/", "/api/v1/jobs", "/metrics/x"])
-async def test_everything_else_is_not_found_as_a_problem(path: str) -> None:
+async def test_an_unknown_path_is_a_404_problem(path: str) -> None:
     answer = await get(path)
 
     assert answer.status_code == 404
@@ -239,7 +239,7 @@ async def test_everything_else_is_not_found_as_a_problem(path: str) -> None:
     }
 
 
-async def test_a_wrong_method_is_a_problem_that_says_which_are_right() -> None:
+async def test_a_wrong_method_is_a_problem_that_lists_the_allowed_ones() -> None:
     answer = await get("/health", method="POST")
 
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
@@ -253,7 +253,7 @@ async def test_a_head_request_is_answered_without_a_body() -> None:
     assert (answer.status_code, answer.content) == (200, b"")
 
 
-async def test_a_bug_is_a_problem_that_tells_nothing_of_the_inside() -> None:
+async def test_an_internal_error_is_a_problem_without_internal_details() -> None:
     answer = await get("/health/ready", broken)
 
     assert (answer.status_code, answer.json()["code"]) == (500, "internal_server_error")
@@ -261,7 +261,7 @@ async def test_a_bug_is_a_problem_that_tells_nothing_of_the_inside() -> None:
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/ready", "/metrics", "/nothing"])
-async def test_no_answer_is_kept_by_a_cache(path: str) -> None:
+async def test_answers_forbid_caching(path: str) -> None:
     assert (await get(path)).headers["cache-control"] == "no-store"
 
 

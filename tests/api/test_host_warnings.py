@@ -75,7 +75,7 @@ async def test_a_task_has_no_host(api: Whole, hosts: Hosts) -> None:
     assert hosts.asked == []
 
 
-async def test_an_import_looks_no_host_up(api: Whole, hosts: Hosts) -> None:
+async def test_an_import_does_not_look_up_hosts(api: Whole, hosts: Hosts) -> None:
     lines = "\n".join(json.dumps(a_job(f"job-{number}", target=INTERNAL)) for number in range(10))
     answer = await api.client.post(f"{JOBS}/import", content=lines, headers={"Content-Type": "application/x-ndjson"})
 
@@ -83,7 +83,7 @@ async def test_an_import_looks_no_host_up(api: Whole, hosts: Hosts) -> None:
     assert hosts.asked == []
 
 
-async def test_applying_asks_for_the_jobs_that_change(api: Whole, hosts: Hosts) -> None:
+async def test_applying_checks_the_hosts_of_changed_jobs_only(api: Whole, hosts: Hosts) -> None:
     jobs = [a_job("one", target=INTERNAL), a_job("two")]
     await api.client.post(f"{JOBS}/apply", json={"source": "here", "jobs": jobs})
     hosts.asked.clear()

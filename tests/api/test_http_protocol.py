@@ -121,7 +121,7 @@ async def connect() -> AsyncIterator[Connect]:
         connection.protocol.connection_lost(None)
 
 
-async def test_headers_have_their_time_from_the_connection_on(connect: Connect) -> None:
+async def test_the_timeout_of_headers_starts_with_the_connection(connect: Connect) -> None:
     connection = connect()
     connection.loop.advance(HEADER - 1)
     await connection.send(b"GET / HTTP/1.1\r\n")
@@ -132,7 +132,7 @@ async def test_headers_have_their_time_from_the_connection_on(connect: Connect) 
     assert connection.transport.written.startswith(b"HTTP/1.1 408 ")
 
 
-async def test_a_request_that_begins_behind_another_has_its_time_from_the_answer_on(connect: Connect) -> None:
+async def test_the_timeout_of_a_pipelined_request_starts_with_the_previous_answer(connect: Connect) -> None:
     connection = connect()
     await connection.send(b"GET /now HTTP/1.1\r\nHost: x\r\n\r\nGET / HTT")
     assert connection.transport.written.startswith(b"HTTP/1.1 204 ")
@@ -143,7 +143,7 @@ async def test_a_request_that_begins_behind_another_has_its_time_from_the_answer
     assert b"HTTP/1.1 408 " in connection.transport.written
 
 
-async def test_a_connection_without_a_next_request_is_closed_without_an_answer(connect: Connect) -> None:
+async def test_an_idle_connection_is_closed_without_an_answer(connect: Connect) -> None:
     connection = connect()
     await connection.send(b"GET /now HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.loop.advance(HEADER)
@@ -152,7 +152,7 @@ async def test_a_connection_without_a_next_request_is_closed_without_an_answer(c
     assert b" 408 " not in connection.transport.written
 
 
-async def test_a_request_that_is_being_answered_has_no_time_limit(connect: Connect) -> None:
+async def test_a_request_being_answered_has_no_timeout(connect: Connect) -> None:
     connection = connect()
     await connection.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.loop.advance(3_600)
@@ -160,7 +160,7 @@ async def test_a_request_that_is_being_answered_has_no_time_limit(connect: Conne
     assert not connection.transport.is_closed
 
 
-async def test_a_body_that_keeps_its_pace_may_take_hours(connect: Connect) -> None:
+async def test_a_body_at_the_required_rate_may_take_hours(connect: Connect) -> None:
     connection = connect()
     await connection.send(POST)
     for _ in range(200):
@@ -171,7 +171,7 @@ async def test_a_body_that_keeps_its_pace_may_take_hours(connect: Connect) -> No
     assert not connection.transport.is_closed
 
 
-async def test_a_body_that_falls_behind_is_given_up(connect: Connect) -> None:
+async def test_a_body_below_the_required_rate_is_given_up(connect: Connect) -> None:
     connection = connect()
     await connection.send(POST + b"x" * 60_000)
     connection.loop.advance(BODY)
@@ -180,7 +180,7 @@ async def test_a_body_that_falls_behind_is_given_up(connect: Connect) -> None:
     assert connection.transport.written.startswith(b"HTTP/1.1 408 ")
 
 
-async def test_time_in_which_we_do_not_read_is_not_the_clients(connect: Connect) -> None:
+async def test_time_while_the_server_does_not_read_does_not_count(connect: Connect) -> None:
     connection = connect(reads=False)
     await connection.send(POST + b"x" * 100_000)
     connection.loop.advance(3_600)
@@ -188,7 +188,7 @@ async def test_time_in_which_we_do_not_read_is_not_the_clients(connect: Connect)
     assert not connection.transport.is_closed
 
 
-async def test_a_client_that_does_not_read_its_answer_is_cut_off(connect: Connect) -> None:
+async def test_a_client_that_does_not_read_its_answer_is_disconnected(connect: Connect) -> None:
     connection = connect()
     await connection.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.transport.unsent = 100_000
@@ -199,7 +199,7 @@ async def test_a_client_that_does_not_read_its_answer_is_cut_off(connect: Connec
     assert connection.transport.is_aborted
 
 
-async def test_a_client_that_reads_its_answer_slowly_gets_it(connect: Connect) -> None:
+async def test_a_client_that_reads_its_answer_slowly_gets_all_of_it(connect: Connect) -> None:
     connection = connect()
     await connection.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     connection.transport.unsent = 10_000_000
@@ -213,7 +213,7 @@ async def test_a_client_that_reads_its_answer_slowly_gets_it(connect: Connect) -
     assert not connection.transport.is_closed
 
 
-async def test_a_connection_that_ends_makes_room_once(connect: Connect) -> None:
+async def test_a_closed_connection_frees_its_slot_once(connect: Connect) -> None:
     limits = ConnectionLimits(1, 1, (), lambda: 0.0)
     first, second = connect(limits=limits), connect(limits=limits)
     assert second.transport.written.startswith(b"HTTP/1.1 503 ")

@@ -25,7 +25,7 @@ async def things(house: House) -> int:
     return sum(token.name in ("thing", "other", "told") for token in await house.access.list())
 
 
-async def test_the_same_call_again_gets_the_same_answer_and_acts_once(house: House) -> None:
+async def test_repeating_a_call_with_its_key_acts_once_and_returns_the_same_answer(house: House) -> None:
     token = await house.token()
     first, second, third = [await post(house, token) for _ in range(3)]
 
@@ -37,7 +37,7 @@ async def test_the_same_call_again_gets_the_same_answer_and_acts_once(house: Hou
     assert await things(house) == 1
 
 
-async def test_without_a_key_each_call_acts(house: House) -> None:
+async def test_without_a_key_every_call_acts(house: House) -> None:
     token = await house.token()
     answers = [await post(house, token, None) for _ in range(3)]
 
@@ -45,7 +45,7 @@ async def test_without_a_key_each_call_acts(house: House) -> None:
     assert await things(house) == 3
 
 
-async def test_the_audit_knows_the_call(house: House) -> None:
+async def test_the_audit_row_has_the_caller_and_the_request_id(house: House) -> None:
     await post(house, await house.token())
 
     row = (await house.database.rows("audit"))[-1]
@@ -53,7 +53,7 @@ async def test_the_audit_knows_the_call(house: House) -> None:
     assert row["token_id"] is not None
 
 
-async def test_the_key_with_another_body_or_query_is_refused(house: House) -> None:
+async def test_a_key_with_another_body_or_query_is_refused(house: House) -> None:
     token = await house.token()
     await post(house, token)
     for answer in (await post(house, token, name="other"), await post(house, token, path=f"{PATH}?a=b")):
@@ -61,7 +61,7 @@ async def test_the_key_with_another_body_or_query_is_refused(house: House) -> No
     assert await things(house) == 1
 
 
-async def test_keys_of_other_callers_and_other_places_are_other_keys(house: House) -> None:
+async def test_a_key_is_separate_for_each_caller_and_path(house: House) -> None:
     one, two = await house.token(Role.ADMIN), await house.token(Role.EDITOR)
     answers = [await post(house, one), await post(house, two), await post(house, one, path="/api/v1/secret")]
 
@@ -79,7 +79,7 @@ async def test_a_session_and_its_token_are_the_same_caller(house: House) -> None
     assert again.text == first.text
 
 
-async def test_nobody_gets_an_answer_without_being_let_in(house: House) -> None:
+async def test_stored_answers_need_authentication_and_the_role(house: House) -> None:
     await post(house, await house.token())
 
     assert (await post(house, "")).status_code == 401
@@ -87,18 +87,18 @@ async def test_nobody_gets_an_answer_without_being_let_in(house: House) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "ü", "a\tb"])
-async def test_a_key_is_printable_ascii(house: House, key: str) -> None:
+async def test_a_key_must_be_printable_ascii(house: House, key: str) -> None:
     answer = await post(house, await house.token(), key)
 
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_idempotency_key")
 
 
 @pytest.mark.parametrize("key", ["k" * 255, "a b", "~!", "018f3c1e-7a52-7cc1-8d5b-0c6b1d2f9a10"])
-async def test_any_other_key_will_do(house: House, key: str) -> None:
+async def test_any_other_printable_ascii_key_is_accepted(house: House, key: str) -> None:
     assert (await post(house, await house.token(), key)).status_code == 201
 
 
-async def test_what_failed_is_not_kept_and_may_be_tried_again(house: House) -> None:
+async def test_the_answer_of_a_failed_call_is_not_stored_and_the_call_may_be_repeated(house: House) -> None:
     token = await house.token()
     headers = {"Idempotency-Key": "k", "Content-Type": "application/json"}
     refused = await house.ask("POST", PATH, token=token, headers=headers, content=b"{")
@@ -107,7 +107,7 @@ async def test_what_failed_is_not_kept_and_may_be_tried_again(house: House) -> N
     assert (await post(house, token)).status_code == 201
 
 
-async def test_an_answer_with_a_secret_is_told_once_and_kept_nowhere(house: House) -> None:
+async def test_an_answer_with_a_secret_is_returned_once_and_never_stored(house: House) -> None:
     token = await house.token()
     first, again = [await post(house, token, path="/api/v1/secret") for _ in range(2)]
 
@@ -116,7 +116,7 @@ async def test_an_answer_with_a_secret_is_told_once_and_kept_nowhere(house: Hous
     assert await things(house) == 1
 
 
-async def test_a_long_answer_is_not_kept_but_the_call_acts_once(house: House) -> None:
+async def test_a_long_answer_is_not_stored_but_the_call_acts_once(house: House) -> None:
     token = await house.token()
     first, again = [await post(house, token, size=70_000) for _ in range(2)]
 
@@ -125,7 +125,7 @@ async def test_a_long_answer_is_not_kept_but_the_call_acts_once(house: House) ->
     assert await things(house) == 1
 
 
-async def test_a_call_whose_answer_was_never_kept_says_that_it_acted() -> None:
+async def test_repeating_a_call_whose_answer_was_not_stored_says_that_it_acted() -> None:
     pauses = []
 
     async def pause(seconds: float) -> None:
@@ -142,7 +142,7 @@ async def test_a_call_whose_answer_was_never_kept_says_that_it_acted() -> None:
         assert await things(house) == 1
 
 
-async def test_of_calls_at_the_same_time_one_acts_and_all_get_its_answer() -> None:
+async def test_of_simultaneous_calls_with_one_key_one_acts_and_all_get_its_answer() -> None:
     async def pause(_seconds: float) -> None:
         await asyncio.sleep(0)
 
@@ -165,7 +165,7 @@ class Overtaken(AccessStore):
         return None if self.too_early >= 0 else await super().idempotency_record(key)
 
 
-async def test_a_call_that_is_overtaken_waits_for_the_answer_of_the_quicker_one() -> None:
+async def test_a_call_that_loses_the_race_waits_for_the_answer_of_the_winner() -> None:
     async with open_house(store_class=Overtaken) as house:
         token = await house.token()
         first = await post(house, token)
@@ -183,7 +183,7 @@ class Forgetful(AccessStore):
         raise StoreUnavailable
 
 
-async def test_a_call_that_acted_is_answered_also_if_its_answer_cannot_be_kept() -> None:
+async def test_a_call_succeeds_even_if_its_answer_cannot_be_stored() -> None:
     async with open_house(store_class=Forgetful) as house:
         token = await house.token()
 
@@ -192,7 +192,7 @@ async def test_a_call_that_acted_is_answered_also_if_its_answer_cannot_be_kept()
         assert await things(house) == 1
 
 
-async def test_other_methods_take_no_notice_of_a_key(house: House) -> None:
+async def test_methods_other_than_post_ignore_the_key(house: House) -> None:
     token = await house.token()
     answers = [await house.ask("PUT", PATH, token=token, headers={"Idempotency-Key": ""}) for _ in range(2)]
 

@@ -48,7 +48,7 @@ async def test_a_dry_run_counts_and_changes_nothing(whole: Whole) -> None:
     assert len(await states(whole)) == 4
 
 
-async def test_another_count_than_expected_changes_nothing(whole: Whole) -> None:
+async def test_an_unexpected_count_changes_nothing(whole: Whole) -> None:
     problem = await bulk(whole, "delete", filter={"tag": "even"}, expect=3, status=409)
 
     assert problem["code"] == "count_changed"
@@ -83,7 +83,7 @@ async def test_tags_are_added_and_removed(whole: Whole) -> None:
     assert tags == {f"job-{number}": ["even", "x"] for number in range(3)} | {"job-3": ["even"]}
 
 
-async def test_a_refused_job_stops_no_other(whole: Whole) -> None:
+async def test_a_refused_job_does_not_stop_the_others(whole: Whole) -> None:
     applied = {
         "source": "file",
         "jobs": [{"name": "owned", "schedule": "@daily", "target": {"type": "task", "name": "t"}}],
@@ -119,14 +119,14 @@ async def test_an_operator_may_not_edit(whole: Whole, action: str, more: dict[st
         {"action": "explode", "jobs": ["job-0"]},
     ],
 )
-async def test_a_body_that_is_unclear_is_refused(whole: Whole, body: dict[str, Any]) -> None:
+async def test_an_ambiguous_body_is_refused(whole: Whole, body: dict[str, Any]) -> None:
     answer = await whole.client.post("/api/v1/jobs/bulk", json=body)
 
     assert answer.status_code == 422, answer.text
     assert set((await states(whole)).values()) == {"active"}
 
 
-async def test_the_same_key_acts_once(whole: Whole) -> None:
+async def test_the_same_idempotency_key_acts_once(whole: Whole) -> None:
     body = {"action": "trigger", "filter": {"tag": "even"}}
     answers = [
         await whole.client.post("/api/v1/jobs/bulk", json=body, headers={"Idempotency-Key": "once"}) for _ in range(2)

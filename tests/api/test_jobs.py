@@ -28,7 +28,7 @@ async def api(database: Database) -> AsyncIterator[Whole]:
         yield made
 
 
-async def test_a_job_that_was_made_can_be_read_by_name_and_by_id(api: Whole) -> None:
+async def test_a_created_job_can_be_read_by_name_and_by_id(api: Whole) -> None:
     made = await api.job(timezone="Europe/Paris", tags=["billing"])
 
     by_name, by_id = await api.client.get(f"{JOBS}/report"), await api.client.get(f"{JOBS}/{made['id']}")
@@ -37,7 +37,7 @@ async def test_a_job_that_was_made_can_be_read_by_name_and_by_id(api: Whole) -> 
     assert (by_id.json()["next_at"], by_id.headers["ETag"]) == ("2026-03-03T08:00:00Z", '"1"')
 
 
-async def test_everything_that_is_wrong_is_told_at_once(api: Whole) -> None:
+async def test_all_errors_are_reported_at_once(api: Whole) -> None:
     answer = await api.client.post(JOBS, json=a_job("no spaces", schedule="99 * * * *", overlap="maybe", tgs=[]))
 
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
@@ -45,7 +45,7 @@ async def test_everything_that_is_wrong_is_told_at_once(api: Whole) -> None:
     assert sorted(pointers) == ["/name", "/overlap", "/schedule", "/tgs"]
 
 
-async def test_a_second_job_of_one_name_is_a_conflict(api: Whole) -> None:
+async def test_a_second_job_with_the_same_name_is_a_conflict(api: Whole) -> None:
     await api.job()
 
     answer = await api.client.post(JOBS, json=a_job())
@@ -53,7 +53,7 @@ async def test_a_second_job_of_one_name_is_a_conflict(api: Whole) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "name_taken")
 
 
-async def test_what_was_read_can_be_put_back_and_changes_nothing(api: Whole) -> None:
+async def test_putting_back_a_job_as_it_was_read_changes_nothing(api: Whole) -> None:
     await api.job(retry={"attempts": 2, "backoff": ["30s"]}, jitter="10s")
     read = (await api.client.get(f"{JOBS}/report")).json()
 
@@ -62,7 +62,7 @@ async def test_what_was_read_can_be_put_back_and_changes_nothing(api: Whole) -> 
     assert (put.status_code, put.json()["version"]) == (200, 1)
 
 
-async def test_a_patch_changes_what_it_says_and_nothing_else(api: Whole) -> None:
+async def test_a_patch_changes_only_the_fields_it_contains(api: Whole) -> None:
     await api.job(payload={"days": 30}, description="old")
 
     patched = await api.client.patch(f"{JOBS}/report", json={"schedule": "0 10 * * *", "description": None})
@@ -72,13 +72,13 @@ async def test_a_patch_changes_what_it_says_and_nothing_else(api: Whole) -> None
     assert body["payload"] == {"days": 30}
 
 
-async def test_putting_under_a_new_name_makes_a_job(api: Whole) -> None:
+async def test_putting_under_a_new_name_creates_a_job(api: Whole) -> None:
     answer = await api.client.put(f"{JOBS}/fresh", json={"schedule": "@daily", "target": HOOK})
 
     assert (answer.status_code, answer.json()["name"]) == (201, "fresh")
 
 
-async def test_only_the_version_that_was_seen_is_changed(api: Whole) -> None:
+async def test_if_match_changes_only_that_version(api: Whole) -> None:
     await api.job()
 
     stale = await api.client.patch(f"{JOBS}/report", json={"schedule": "@daily"}, headers={"If-Match": '"7"'})
@@ -87,7 +87,7 @@ async def test_only_the_version_that_was_seen_is_changed(api: Whole) -> None:
     assert (stale.status_code, fresh.status_code, fresh.headers["ETag"]) == (412, 200, '"2"')
 
 
-async def test_a_dry_run_tells_what_would_be_and_stores_nothing(api: Whole) -> None:
+async def test_a_dry_run_shows_the_result_and_stores_nothing(api: Whole) -> None:
     await api.job()
 
     answer = await api.client.patch(f"{JOBS}/report?dry_run=true", json={"schedule": "0 10 * * *"})
@@ -108,7 +108,7 @@ async def test_a_generated_secret_is_shown_once(api: Whole) -> None:
     assert [secret["field"] for secret in read.json()["secrets"]] == ["signing"]
 
 
-async def test_a_list_tells_which_secrets_jobs_have_if_it_is_asked(api: Whole) -> None:
+async def test_a_list_includes_the_secrets_of_jobs_if_asked(api: Whole) -> None:
     await api.job(target={**HOOK, "secret": "generate"})
     await api.job(name="unsigned")
 
@@ -120,7 +120,7 @@ async def test_a_list_tells_which_secrets_jobs_have_if_it_is_asked(api: Whole) -
     assert not any("secrets" in job for job in plain)
 
 
-async def test_rotating_shows_the_new_secret_and_keeps_the_old_for_a_while(api: Whole) -> None:
+async def test_rotating_shows_the_new_secret_and_the_old_one_stays_valid_for_a_while(api: Whole) -> None:
     await api.job(target={**HOOK, "secret": "generate"})
 
     rotated = await api.client.post(f"{JOBS}/report/rotate-secret", json={"keep_old": "1h"})
@@ -129,7 +129,7 @@ async def test_rotating_shows_the_new_secret_and_keeps_the_old_for_a_while(api: 
     assert rotated.json()["old_valid_until"] == "2026-03-02T09:00:00Z"
 
 
-async def test_a_paused_job_says_by_whom_and_until_when(api: Whole) -> None:
+async def test_a_paused_job_shows_who_paused_it_and_until_when(api: Whole) -> None:
     await api.job()
 
     paused = await api.client.post(f"{JOBS}/report/pause", json={"note": "upgrade", "until": "2026-03-02T12:00:00Z"})
@@ -159,7 +159,7 @@ async def test_a_triggered_run_carries_its_own_payload(api: Whole) -> None:
     assert again.json()["run_id"] == answer.json()["run_id"]
 
 
-async def test_a_deleted_job_is_gone_and_its_name_is_free(api: Whole) -> None:
+async def test_a_deleted_job_is_not_found_and_its_name_is_free(api: Whole) -> None:
     await api.job()
 
     gone = await api.client.delete(f"{JOBS}/report")
@@ -169,7 +169,7 @@ async def test_a_deleted_job_is_gone_and_its_name_is_free(api: Whole) -> None:
     assert (await api.job())["version"] == 1
 
 
-async def test_a_backfill_fills_the_holes_of_a_range(api: Whole) -> None:
+async def test_a_backfill_fills_the_gaps_of_a_range(api: Whole) -> None:
     await api.job(schedule="0 * * * *")
     await api.client.post(f"{JOBS}/report/pause")
     api.advance(timedelta(hours=5))
@@ -184,7 +184,7 @@ async def test_a_backfill_fills_the_holes_of_a_range(api: Whole) -> None:
     assert (len(real.json()["runs"]), again.json()["runs"]) == (3, [])
 
 
-async def test_a_backfill_runs_nothing_again_that_was_pruned(api: Whole) -> None:
+async def test_a_backfill_does_not_repeat_pruned_runs(api: Whole) -> None:
     await api.job(schedule="0 * * * *", catch_up="all", target={"type": "task", "name": "a"})
     store, now = api.database.engine(), api.time.now() + timedelta(hours=3)
     await plan_all(store, now)
@@ -205,7 +205,7 @@ async def test_a_backfill_runs_nothing_again_that_was_pruned(api: Whole) -> None
 
 
 @pytest.mark.parametrize("query", ["", "?dry_run=true"])
-async def test_a_range_that_is_reversed_or_all_to_come_is_not_filled(api: Whole, query: str) -> None:
+async def test_a_reversed_or_future_range_is_not_backfilled(api: Whole, query: str) -> None:
     await api.job(schedule="0 * * * *")
 
     async def refused(start: datetime, end: datetime) -> tuple[int, str, list[str]]:
@@ -218,7 +218,7 @@ async def test_a_range_that_is_reversed_or_all_to_come_is_not_filled(api: Whole,
     assert await refused(T0 + HOUR, T0 + DAY) == (422, "invalid_body", ["/from"])
 
 
-async def test_a_range_may_be_one_instant_and_may_reach_into_what_is_to_come(api: Whole) -> None:
+async def test_a_backfill_range_may_be_one_time_and_may_end_in_the_future(api: Whole) -> None:
     await api.job(schedule="0 * * * *")
 
     for start, end, count in ((T0 - HOUR, T0 - HOUR, 1), (T0 - 2 * HOUR, T0 + DAY, 3)):
@@ -227,7 +227,7 @@ async def test_a_range_may_be_one_instant_and_may_reach_into_what_is_to_come(api
         assert (answer.status_code, len(answer.json()["instants"])) == (200, count)
 
 
-async def test_an_instant_is_explained(api: Whole) -> None:
+async def test_a_scheduled_time_is_explained(api: Whole) -> None:
     await api.job(schedule="0 * * * *")
     await api.client.post(f"{JOBS}/report/pause")
     api.advance(timedelta(hours=5))
@@ -259,7 +259,7 @@ async def test_a_late_success_of_a_run_that_was_failed_as_lost_is_shown(api: Who
     assert explained["data"]["run"]["late_success"] == 1
 
 
-async def test_lists_go_page_by_page(api: Whole) -> None:
+async def test_lists_are_paged(api: Whole) -> None:
     for number in range(5):
         await api.job(f"job-{number}")
 
@@ -282,7 +282,7 @@ async def test_lists_go_page_by_page(api: Whole) -> None:
         {"sort": "next_at"},
     ],
 )
-async def test_filters_find_the_job_and_leave_the_other(api: Whole, query: dict[str, str]) -> None:
+async def test_filters_find_only_the_matching_job(api: Whole, query: dict[str, str]) -> None:
     await api.job(tags=["billing"])
 
     found = await api.client.get(JOBS, params=query)
@@ -296,20 +296,20 @@ async def test_an_unknown_parameter_is_refused(api: Whole) -> None:
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "/query/tga")
 
 
-async def test_a_literal_address_that_is_closed_is_refused_at_once(api: Whole) -> None:
+async def test_a_forbidden_literal_address_is_refused_at_once(api: Whole) -> None:
     answer = await api.client.post(JOBS, json=a_job(target={"type": "http", "url": "http://10.0.0.1/"}))
 
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "/target/url")
 
 
-async def test_schedules_are_jobs(api: Whole) -> None:
+async def test_schedules_is_an_alias_of_jobs(api: Whole) -> None:
     made = await api.client.post("/api/v1/schedules", json=a_job())
 
     assert made.status_code == 201
     assert (await api.client.get(f"{JOBS}/report")).json()["id"] == made.json()["id"]
 
 
-async def test_the_same_key_makes_one_job(api: Whole) -> None:
+async def test_the_same_idempotency_key_creates_one_job(api: Whole) -> None:
     headers = {"Idempotency-Key": "k1"}
 
     first = await api.client.post(JOBS, json=a_job(), headers=headers)
@@ -320,7 +320,7 @@ async def test_the_same_key_makes_one_job(api: Whole) -> None:
     assert (again.headers["Idempotency-Replayed"], again.json()["id"]) == ("true", first.json()["id"])
 
 
-async def test_an_import_answers_line_by_line(api: Whole) -> None:
+async def test_an_import_answers_with_one_result_per_line(api: Whole) -> None:
     await api.job("old", schedule="0 9 * * *")
     lines = b"""{"name": "old", "schedule": "0 10 * * *", "target": {"type": "http", "url": "https://example.com/hook"}}
 {"name": "new", "schedule": "0 9 * * *", "target": {"type": "http", "url": "https://example.com/hook"}}
@@ -334,7 +334,7 @@ not json
     assert results == ["changed", "created", "refused", "refused"]
 
 
-async def test_a_run_says_what_it_waits_for(api: Whole) -> None:
+async def test_a_run_shows_what_it_waits_for(api: Whole) -> None:
     await api.job("report", target={"type": "task", "name": "reports.weekly"})
     run = (await api.client.post("/api/v1/jobs/report/trigger")).json()["run"]
     assert run["waits_for"].startswith("no node has the task reports.weekly; it waits until one does")
@@ -349,13 +349,13 @@ async def test_a_run_says_what_it_waits_for(api: Whole) -> None:
     assert (await api.client.get(f"/api/v1/runs/{run['id']}")).json()["waits_for"] is None
 
 
-async def test_a_job_whose_time_is_over_is_made_with_a_warning(api: Whole) -> None:
+async def test_a_job_that_never_fires_again_is_created_with_a_warning(api: Whole) -> None:
     made = await api.job("late", schedule="at 2020-01-01T00:00:00")
 
     assert "never_fires" in [warning["code"] for warning in made["warnings"]]
 
 
-async def test_a_run_of_a_deleted_job_is_not_replayed_and_says_why(api: Whole) -> None:
+async def test_a_run_of_a_deleted_job_is_not_replayed_and_the_error_explains_why(api: Whole) -> None:
     await api.job("report")
     run = (await api.client.post("/api/v1/jobs/report/trigger")).json()["run_id"]
     await api.client.delete("/api/v1/jobs/report")
@@ -366,7 +366,7 @@ async def test_a_run_of_a_deleted_job_is_not_replayed_and_says_why(api: Whole) -
     assert "discard" in answer.json()["detail"]
 
 
-async def test_an_id_that_follows_from_a_key_begins_with_the_time_of_the_key(api: Whole) -> None:
+async def test_a_run_id_derived_from_a_key_begins_with_the_time_of_the_key(api: Whole) -> None:
     first, second = [{"Idempotency-Key": f"019cadc6-9a8{digit}-7000-8000-000000000000"} for digit in (0, 1)]
     job = (await api.client.post(JOBS, json=a_job(), headers=first)).json()["id"]
     run = (await api.client.post(f"{JOBS}/report/trigger", headers=second)).json()["run_id"]
@@ -376,7 +376,7 @@ async def test_an_id_that_follows_from_a_key_begins_with_the_time_of_the_key(api
     assert UUID(other).version == 5  # nothing is known of its time
 
 
-async def test_a_key_whose_record_is_forgotten_still_makes_one_run(api: Whole) -> None:
+async def test_a_key_whose_record_has_expired_still_makes_one_run(api: Whole) -> None:
     key = {"Idempotency-Key": "019cadc6-9a80-7000-8000-000000000000"}
     await api.job()
     made = await api.client.post(f"{JOBS}/report/trigger", headers=key)
@@ -394,7 +394,7 @@ async def waits(api: Whole, **query: str) -> dict[str, str | None]:
     return {run["id"]: run["waits_for"] for run in listed}
 
 
-async def test_a_list_of_runs_says_what_each_waits_for(api: Whole) -> None:
+async def test_a_list_of_runs_shows_what_each_waits_for(api: Whole) -> None:
     now, engine = api.time.now(), api.database.engine()
     await engine.heartbeat(Node(UUID(int=7), "host", now, ("task:a",), "2026a"), now, now, ())
     await api.job("queued", target={"type": "task", "name": "a"}, overlap="queue_all")
@@ -448,7 +448,7 @@ async def a_deleted_job(api: Whole) -> str:
     return str(made["id"])
 
 
-async def test_the_history_of_a_deleted_job_is_read_by_its_id(api: Whole) -> None:
+async def test_the_history_of_a_deleted_job_can_be_read_by_its_id(api: Whole) -> None:
     job = await a_deleted_job(api)
 
     paths = [f"{JOBS}/{job}/{what}" for what in ("runs", "skips", "versions", "stats")]
@@ -472,7 +472,7 @@ async def test_purging_a_deleted_job_removes_its_history(api: Whole) -> None:
     assert [row["action"] for row in audit] == ["job.purge", "job.delete", "job.create"]
 
 
-async def test_a_job_with_a_run_under_way_is_neither_deleted_nor_purged(api: Whole) -> None:
+async def test_a_job_with_an_active_run_is_neither_deleted_nor_purged(api: Whole) -> None:
     await api.job("report", target={"type": "task", "name": "a"})
     await api.client.post(f"{JOBS}/report/trigger")
     now = api.time.now()

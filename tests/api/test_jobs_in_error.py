@@ -40,7 +40,7 @@ async def adopted(api: Whole) -> str:
 
 
 @pytest.mark.parametrize(("action", "body"), [("backfill", RANGE), ("trigger", {})])
-async def test_it_is_refused_with_the_reason(api: Whole, action: str, body: object) -> None:
+async def test_actions_on_a_job_in_error_are_refused_with_the_error(api: Whole, action: str, body: object) -> None:
     error = await adopted(api)
 
     answer = await api.client.post(f"/api/v1/jobs/report/{action}", json=body)
@@ -49,14 +49,14 @@ async def test_it_is_refused_with_the_reason(api: Whole, action: str, body: obje
     assert answer.json()["detail"] == f"The job is in error: {error}."
 
 
-async def test_before_it_is_adopted_a_trigger_tells_the_same(api: Whole) -> None:
+async def test_a_trigger_before_adoption_is_refused_with_the_same_error(api: Whole) -> None:
     answer = await api.client.post("/api/v1/jobs/report/trigger")
 
     assert answer.json()["detail"] == f"The job is in error: {await adopted(api)}."
 
 
 @pytest.mark.parametrize("at", ["2026-03-03T09:00:00Z", "2026-03-03T09:30:00Z"])
-async def test_an_instant_is_explained_by_all_that_is_wrong(api: Whole, at: str) -> None:
+async def test_explaining_a_time_lists_all_errors_of_the_job(api: Whole, at: str) -> None:
     error = await adopted(api)
 
     answer = await api.client.get(f"/api/v1/explain?job=report&at={at}")

@@ -54,7 +54,7 @@ async def test_a_trigger_with_too_many_values_is_refused(api: Whole) -> None:
     assert (answer.status_code, LIMIT in answer.text) == (400, True)
 
 
-async def test_patches_cannot_add_up_to_more(api: Whole) -> None:
+async def test_patches_cannot_exceed_the_limit_together(api: Whole) -> None:
     half = [1] * (MAX_VALUES * 2 // 3)
     await api.job()
     first = await send(api, "PATCH", "/report", {"payload": {"a": half}})
@@ -63,7 +63,7 @@ async def test_patches_cannot_add_up_to_more(api: Whole) -> None:
     assert (first.status_code, second.status_code, LIMIT in second.text) == (200, 422, True)
 
 
-async def test_as_many_values_as_there_may_be_are_taken(api: Whole) -> None:
+async def test_the_largest_allowed_number_of_values_is_accepted(api: Whole) -> None:
     payload = {str(number): number for number in range(MAX_VALUES - 30)}
     answer = await send(api, "POST", "", a_job(payload=payload))
 

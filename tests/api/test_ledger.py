@@ -95,7 +95,7 @@ async def test_the_ledger_of_a_window_has_the_skips_that_reach_into_it(mixed: Wh
     ]  # fmt: skip
 
 
-async def test_a_page_of_a_rare_fate_gives_up_and_its_cursor_leads_on(
+async def test_searching_a_rare_fate_stops_after_a_limit_and_its_cursor_continues(
     mixed: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every = await items(mixed, f"{JOBS}/a/times", fate="late")
@@ -128,7 +128,7 @@ async def test_a_cursor_of_another_list_is_refused(mixed: Whole) -> None:
     assert answer.status_code == 400
 
 
-async def test_a_job_has_its_newest_times_oldest_first_if_they_are_asked_for(mixed: Whole) -> None:
+async def test_recent_times_are_listed_oldest_first_if_asked(mixed: Whole) -> None:
     ledger = await items(mixed, f"{JOBS}/a/times", limit=100)
 
     job = (await mixed.client.get(f"{JOBS}/a?recent=50")).json()
@@ -146,7 +146,7 @@ async def test_a_job_has_its_newest_times_oldest_first_if_they_are_asked_for(mix
     assert (job["median_duration_ms"], job["p95_duration_ms"]) == (0, 58 * 60_000)
 
 
-async def test_a_job_has_no_recent_times_unless_they_are_asked_for(mixed: Whole) -> None:
+async def test_recent_times_are_left_out_unless_asked(mixed: Whole) -> None:
     without = (await mixed.client.get(f"{JOBS}/a")).json()
     none = (await mixed.client.get(f"{JOBS}/a?recent=0")).json()
 
@@ -155,7 +155,7 @@ async def test_a_job_has_no_recent_times_unless_they_are_asked_for(mixed: Whole)
     assert none["p95_duration_ms"] == 58 * 60_000
 
 
-async def test_a_job_read_with_its_recent_times_can_be_put_back(mixed: Whole) -> None:
+async def test_a_job_read_with_recent_times_can_be_put_back(mixed: Whole) -> None:
     read = (await mixed.client.get(f"{JOBS}/a?recent=5")).json()
 
     put = await mixed.client.put(f"{JOBS}/a", json=read)
@@ -264,7 +264,7 @@ async def test_replays_of_a_group_become_ready_at_a_rate(api: Whole) -> None:
     assert [run["ready_at"] for run in runs] == ["2026-03-02T08:00:00Z", "2026-03-02T08:00:30Z", "2026-03-02T08:01:00Z"]
 
 
-async def test_groups_say_if_older_runs_were_not_counted(api: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_groups_say_whether_older_runs_were_not_counted(api: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     await fails(api, "a", ["row 1 is locked", "no such host", "row 17 is locked"])
     monkeypatch.setattr("hourbell.control.runs.MAX_GROUPED_RUNS", 2)
 
@@ -273,13 +273,13 @@ async def test_groups_say_if_older_runs_were_not_counted(api: Whole, monkeypatch
     assert ([group["count"] for group in found["items"]], found["is_sampled"]) == ([1, 1], True)
 
 
-async def test_runs_that_wait_have_no_cause_to_cancel_them_by(api: Whole) -> None:
+async def test_waiting_runs_cannot_be_cancelled_by_fingerprint(api: Whole) -> None:
     answer = await api.client.post("/api/v1/runs/cancel", json={"fingerprint": "0123456789abcdef"})
 
     assert answer.status_code == 422
 
 
-async def test_the_fates_are_counted_by_date_in_the_zone_of_the_job(mixed: Whole) -> None:
+async def test_fates_are_counted_by_date_in_the_time_zone_of_the_job(mixed: Whole) -> None:
     mixed.time.moment = T0 + HOUR
 
     found = (await mixed.client.get(f"{JOBS}/a/days")).json()
@@ -293,7 +293,7 @@ async def test_the_fates_are_counted_by_date_in_the_zone_of_the_job(mixed: Whole
     }
 
 
-async def test_days_are_those_of_the_zone_and_a_long_skip_falls_on_each_of_its_days(api: Whole) -> None:
+async def test_days_follow_the_time_zone_and_a_long_skip_counts_on_each_of_its_days(api: Whole) -> None:
     # 09:00 UTC is 22:00 in Auckland: runs from 11:00 UTC on are of the next day there.
     job = await add_job(api.database.control(), "a", schedule="0 8 * * 1-5", timezone="Pacific/Auckland", lane="a")
     first, last = T0 + 10 * HOUR, T0 + 10 * HOUR + 7 * DAY  # 08:00 on Tuesday the 3rd, and a week later
@@ -309,7 +309,7 @@ async def test_days_are_those_of_the_zone_and_a_long_skip_falls_on_each_of_its_d
     assert part["items"] == [item for item in found["items"] if item["date"][-2:] in ("04", "05", "06")]
 
 
-async def test_days_say_from_where_on_they_were_counted(mixed: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_days_show_from_which_date_they_were_counted(mixed: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     mixed.time.moment = T0 + HOUR
     monkeypatch.setattr("hourbell.control.ledger.MAX_COUNTED_RUNS", 5)
 

@@ -6,7 +6,7 @@ from hourbell.api.limits import Limits, LoginLimits, Repeats, address_group, str
 from tests.api.house import Time
 
 
-def test_a_burst_of_five_seconds_may_come_at_once_and_then_the_rate() -> None:
+def test_a_burst_of_five_seconds_passes_at_once_and_then_the_rate_applies() -> None:
     time = Time()
     limits = Limits(10, elapsed=time.elapsed)
 
@@ -28,7 +28,7 @@ def test_over_a_long_time_the_rate_holds() -> None:
     assert 1_049 <= taken <= 1_050  # 100 s of ten each, and the burst
 
 
-def test_waiting_as_long_as_told_is_enough() -> None:
+def test_a_caller_that_waits_for_retry_after_is_accepted() -> None:
     time = Time()
     limits = Limits(3, elapsed=time.elapsed)
     while not (wait := limits.take("a")):
@@ -38,7 +38,7 @@ def test_waiting_as_long_as_told_is_enough() -> None:
     assert limits.take("a") == 0
 
 
-def test_callers_do_not_meet() -> None:
+def test_callers_do_not_share_a_limit() -> None:
     limits = Limits(1, elapsed=Time().elapsed)
     while not limits.take("a"):
         pass
@@ -46,13 +46,13 @@ def test_callers_do_not_meet() -> None:
     assert limits.take("b") == 0
 
 
-def test_a_rate_of_zero_is_no_limit() -> None:
+def test_a_rate_of_zero_is_unlimited() -> None:
     limits = Limits(0, elapsed=Time().elapsed)
 
     assert {limits.take("a") for _ in range(10_000)} == {0.0}
 
 
-def test_only_so_many_callers_are_remembered() -> None:
+def test_the_number_of_remembered_callers_is_limited() -> None:
     limits = Limits(1, elapsed=Time().elapsed, max_callers=100)
     for number in range(1_000):
         limits.take(str(number))
@@ -60,13 +60,13 @@ def test_only_so_many_callers_are_remembered() -> None:
     assert len(limits._buckets) == 100
 
 
-def test_a_clock_that_stands_still_gives_nothing_back() -> None:
+def test_no_tokens_are_refilled_while_the_clock_stands_still() -> None:
     limits = Limits(1, elapsed=lambda: 0.0)
 
     assert sum(limits.take("a") == 0 for _ in range(100)) == 5
 
 
-def test_wrong_logins_wait_twice_as_long_each_time_up_to_an_hour() -> None:
+def test_the_delay_after_wrong_logins_doubles_up_to_an_hour() -> None:
     time = Time()
     logins, waits = LoginLimits(elapsed=time.elapsed), []
     for _ in range(8):
@@ -78,7 +78,7 @@ def test_wrong_logins_wait_twice_as_long_each_time_up_to_an_hour() -> None:
     assert waits == [60, 120, 240, 480, 960, 1_920, 3_600, 3_600]
 
 
-def test_ten_logins_a_minute_are_looked_at_without_end() -> None:
+def test_ten_logins_a_minute_are_always_checked() -> None:
     time = Time()
     logins = LoginLimits(elapsed=time.elapsed)
     for _ in range(100):
@@ -86,7 +86,7 @@ def test_ten_logins_a_minute_are_looked_at_without_end() -> None:
         time.seconds += 6.1
 
 
-def test_asking_again_does_not_make_the_wait_longer() -> None:
+def test_a_refused_attempt_does_not_extend_the_delay() -> None:
     time = Time()
     logins = LoginLimits(elapsed=time.elapsed)
     for _ in range(11):
@@ -96,13 +96,13 @@ def test_asking_again_does_not_make_the_wait_longer() -> None:
     assert [logins.begin("a") for _ in range(50)] == [1.0] * 50
 
 
-def test_many_logins_at_once_count_before_their_answers_are_known() -> None:
+def test_simultaneous_logins_count_before_their_answers_are_known() -> None:
     logins = LoginLimits(elapsed=Time().elapsed)
 
     assert sum(logins.begin("a") == 0 for _ in range(1_000)) == 10
 
 
-def test_a_right_login_does_not_forgive_the_wrong_ones() -> None:
+def test_a_correct_login_does_not_reset_the_wrong_ones() -> None:
     logins = LoginLimits(elapsed=Time().elapsed)
     for _ in range(9):
         logins.begin("a")
@@ -114,7 +114,7 @@ def test_a_right_login_does_not_forgive_the_wrong_ones() -> None:
     assert logins.begin("a") == 60
 
 
-def test_after_a_quiet_time_all_is_forgiven() -> None:
+def test_wrong_logins_are_forgotten_after_a_quiet_time() -> None:
     time = Time()
     logins = LoginLimits(elapsed=time.elapsed)
     for _ in range(11):
@@ -126,7 +126,7 @@ def test_after_a_quiet_time_all_is_forgiven() -> None:
     assert wait == 60
 
 
-def test_only_so_many_places_are_remembered() -> None:
+def test_the_number_of_remembered_addresses_is_limited() -> None:
     logins = LoginLimits(elapsed=Time().elapsed, max_callers=100)
     for number in range(1_000):
         logins.begin(str(number))
@@ -150,11 +150,11 @@ def test_the_hosts_of_one_ipv6_network_are_one_group(ip: str, group: str) -> Non
 
 
 @pytest.mark.parametrize(("wait", "seconds"), [(0.01, "1"), (1.0, "1"), (1.2, "2"), (60.0, "60")])
-def test_who_comes_too_often_is_told_whole_seconds(wait: float, seconds: str) -> None:
+def test_retry_after_is_rounded_up_to_whole_seconds(wait: float, seconds: str) -> None:
     assert too_many(wait).headers == {"Retry-After": seconds}
 
 
-def test_a_caller_has_so_many_streams_and_the_process_so_many() -> None:
+def test_streams_are_limited_per_caller_and_per_process() -> None:
     streams = stream_limits(2, 3)
     begun = [streams.begin(caller) for caller in ("a", "a", "a", "b", "c")]
 
@@ -163,7 +163,7 @@ def test_a_caller_has_so_many_streams_and_the_process_so_many() -> None:
     assert streams.begin("a") is None
 
 
-def test_equal_log_lines_are_written_once_a_minute_with_the_number_left_out() -> None:
+def test_repeated_log_lines_are_written_once_a_minute_with_the_number_suppressed() -> None:
     time = Time()
     repeats = Repeats(elapsed=time.elapsed)
     written = [repeats.admit("a") for _ in range(3)] + [repeats.admit("b")]
@@ -173,7 +173,7 @@ def test_equal_log_lines_are_written_once_a_minute_with_the_number_left_out() ->
     assert repeats.admit("a") == 2
 
 
-def test_only_so_many_kinds_of_lines_are_remembered() -> None:
+def test_the_number_of_remembered_log_keys_is_limited() -> None:
     repeats = Repeats(elapsed=Time().elapsed, max_keys=100)
     for number in range(1_000):
         repeats.admit(str(number))

@@ -79,7 +79,7 @@ async def send(api: Whole, operation: Operation, content: object, **headers: str
 
 
 @pytest.mark.parametrize("operation", WITH_JSON, ids=str)
-async def test_what_is_not_json_is_refused_as_such(api: Whole, operation: Operation) -> None:
+async def test_invalid_json_is_refused(api: Whole, operation: Operation) -> None:
     bodies = {name: body for name, body in NOT_JSON.items() if body or operation.requires_body}
     found = {name: await send(api, operation, body) for name, body in bodies.items()}
 
@@ -89,7 +89,7 @@ async def test_what_is_not_json_is_refused_as_such(api: Whole, operation: Operat
 
 
 @pytest.mark.parametrize("operation", WITH_JSON, ids=str)
-async def test_json_that_is_no_object_is_refused(api: Whole, operation: Operation) -> None:
+async def test_json_that_is_not_an_object_is_refused(api: Whole, operation: Operation) -> None:
     found = {body: await send(api, operation, body) for body in NO_OBJECT}
 
     assert {body: reported for body, reported in found.items() if reported[0] != 422} == {}
@@ -105,7 +105,7 @@ async def test_another_media_type_is_refused(api: Whole, operation: Operation) -
 
 
 @pytest.mark.parametrize("operation", WITH_JSON, ids=str)
-async def test_what_the_document_forbids_in_a_field_is_refused(api: Whole, operation: Operation) -> None:
+async def test_field_values_that_openapi_forbids_are_refused(api: Whole, operation: Operation) -> None:
     assert operation.body is not None
     schema = next(iter(operation.body.values()))["schema"]
     name = schema["$ref"].rpartition("/")[2]
@@ -140,7 +140,7 @@ async def test_a_body_of_50_mib_is_not_read_to_its_end(api: Whole, operation: Op
     assert (status, sum(sent) < limit * MIB) == (413, True)
 
 
-async def test_a_body_that_is_announced_too_large_is_not_read_at_all(api: Whole) -> None:
+async def test_a_body_with_a_too_large_content_length_is_not_read(api: Whole) -> None:
     sent: list[int] = []
 
     answer = await api.client.post(
@@ -151,7 +151,7 @@ async def test_a_body_that_is_announced_too_large_is_not_read_at_all(api: Whole)
 
 
 @pytest.mark.parametrize("part", [b"x" * 65_536, b'"' + b"x" * (MIB - 3) + b'"\n'], ids=["one line", "50 lines"])
-async def test_an_import_of_50_mib_of_nonsense_takes_little_memory(api: Whole, part: bytes) -> None:
+async def test_an_import_of_50_mib_of_garbage_takes_little_memory(api: Whole, part: bytes) -> None:
     sent: list[int] = []
     tracemalloc.start()
     try:
@@ -165,7 +165,7 @@ async def test_an_import_of_50_mib_of_nonsense_takes_little_memory(api: Whole, p
     assert limit < 32 * MIB
 
 
-async def test_each_line_of_an_import_is_refused_by_itself(api: Whole) -> None:
+async def test_invalid_lines_of_an_import_are_refused_one_by_one(api: Whole) -> None:
     bad = [body for body in NOT_JSON.values() if body.strip() and b"\n" not in body and b"\r" not in body]
     lines = [*bad, *NO_OBJECT, json.dumps(a_job("good")).encode()]
 
@@ -176,7 +176,7 @@ async def test_each_line_of_an_import_is_refused_by_itself(api: Whole) -> None:
     assert results[-1] in ("created", "unchanged")
 
 
-async def test_a_line_with_many_faults_has_a_short_answer(api: Whole) -> None:
+async def test_a_line_with_many_errors_has_a_short_answer(api: Whole) -> None:
     line = json.dumps({f"field-{number}": 1 for number in range(50_000)}).encode()
 
     answer = await api.client.post(IMPORT, content=line, headers=NDJSON)
@@ -220,7 +220,7 @@ ONE_VALUE = [
 
 
 @pytest.mark.parametrize(("operation", "name"), WITH_QUERY, ids=str)
-async def test_an_odd_value_of_a_parameter_breaks_nothing(api: Whole, operation: Operation, name: str) -> None:
+async def test_an_unusual_parameter_value_causes_no_internal_error(api: Whole, operation: Operation, name: str) -> None:
     needed = "job=report&at=2026-03-02T08:00:00Z" if operation.name == "explain_instant" else ""
     rest = "&".join(part for part in needed.split("&") if part and not part.startswith(f"{name}="))
     path = operation.at(job="report", run=UNUSED)
@@ -235,7 +235,7 @@ async def test_an_odd_value_of_a_parameter_breaks_nothing(api: Whole, operation:
 
 
 @pytest.mark.parametrize(("operation", "name"), ONE_VALUE, ids=str)
-async def test_a_parameter_that_comes_twice_is_refused(api: Whole, operation: Operation, name: str) -> None:
+async def test_a_repeated_parameter_is_refused(api: Whole, operation: Operation, name: str) -> None:
     answer = await api.client.get(f"{operation.at(job='report', run=UNUSED)}?{name}=1&{name}=2")
 
     assert answer.status_code == 400
@@ -244,7 +244,7 @@ async def test_a_parameter_that_comes_twice_is_refused(api: Whole, operation: Op
 @pytest.mark.parametrize(
     "operation", [each for each in distinct_operations() if "{" in each.path and each.name != "create_job"], ids=str
 )
-async def test_an_odd_name_in_a_path_is_not_found_or_refused(api: Whole, operation: Operation) -> None:
+async def test_an_unusual_name_in_a_path_is_not_found_or_refused(api: Whole, operation: Operation) -> None:
     there = ("", "null", "1", "1_0") if operation.name == "get_audit_entry" else ("", "null")  # what may be there
     texts = [text for text in ODD_TEXTS if text not in there]
     wrong = {}
@@ -262,7 +262,7 @@ ODD_HEADERS = ["", '"', '"x"', 'W/"1"', "-1", "0", '"99999999999999999999"', "\x
 
 
 @pytest.mark.parametrize("name", ["If-Match", "Idempotency-Key", "Authorization", "Cookie", "X-Request-Id", "Origin"])
-async def test_an_odd_header_breaks_nothing(api: Whole, name: str) -> None:
+async def test_an_unusual_header_causes_no_internal_error(api: Whole, name: str) -> None:
     found = [
         await api.client.post("/api/v1/jobs/report/pause", headers={name: value.encode()}, json={"note": str(number)})
         for number, value in enumerate(ODD_HEADERS)
@@ -271,7 +271,7 @@ async def test_an_odd_header_breaks_nothing(api: Whole, name: str) -> None:
     assert [answer.text for answer in found if answer.status_code >= 500] == []
 
 
-async def test_a_target_whose_fields_are_odd_breaks_nothing(api: Whole) -> None:
+async def test_unusual_target_fields_cause_no_internal_error(api: Whole) -> None:
     fields = ["url", "method", "headers", "body", "timeout", "secret", "type", "args", "function", "name", "queue"]
     targets = [
         {"type": kind, **(HOOK if kind == "http" else {}), field: value}

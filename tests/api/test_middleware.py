@@ -18,19 +18,19 @@ PATH = "/api/v1/things"
 
 
 @pytest.mark.parametrize("given", ["abc", "018f3c1e-7a52-7cc1-8d5b-0c6b1d2f9a10", "a.b:c_d", "x" * 100])
-async def test_a_sane_request_id_is_taken_over(house: House, given: str) -> None:
+async def test_a_valid_request_id_is_used(house: House, given: str) -> None:
     assert (await house.ask("GET", PATH, headers={"X-Request-Id": given})).headers["x-request-id"] == given
 
 
 @pytest.mark.parametrize("given", ["", "x" * 101, "a b", "<script>", "a\x7f", "ü"])
-async def test_any_other_is_replaced_by_one_that_is_made(house: House, given: str) -> None:
+async def test_an_invalid_request_id_is_replaced_by_a_new_one(house: House, given: str) -> None:
     answer = await house.ask("GET", PATH, headers={"X-Request-Id": given})
 
     assert answer.headers["x-request-id"] == "made-id"
 
 
 @pytest.mark.parametrize("path", [PATH, "/api/v1/nothing", "/api/v1/session", "/"])
-async def test_every_answer_of_the_api_keeps_browsers_strict(house: House, path: str) -> None:
+async def test_every_answer_of_the_api_has_the_security_headers(house: House, path: str) -> None:
     headers = (await house.ask("GET", path)).headers
 
     assert headers["x-content-type-options"] == "nosniff"
@@ -40,7 +40,7 @@ async def test_every_answer_of_the_api_keeps_browsers_strict(house: House, path:
     assert headers["cache-control"] == "no-store"
 
 
-async def test_the_answer_to_a_bug_has_the_same_headers() -> None:
+async def test_an_internal_error_has_the_security_headers_too() -> None:
     app = FastAPI()
     add_handlers(app)
 
@@ -57,7 +57,7 @@ async def test_the_answer_to_a_bug_has_the_same_headers() -> None:
     assert "canary" not in answer.text
 
 
-async def test_an_app_that_says_its_own_policy_keeps_it() -> None:
+async def test_a_content_security_policy_of_the_app_is_not_overwritten() -> None:
     app = Response("", headers={"Content-Security-Policy": "default-src 'self'"})
     middleware = RequestMiddleware(app, new_id=lambda: "made-id", elapsed=lambda: 0.0)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(middleware), base_url="http://localhost") as client:
@@ -85,7 +85,7 @@ PROXIES = parse_networks("10.0.0.0/8, fd00::/8")
         ("::ffff:10.0.0.1", ["::ffff:198.51.100.7"], "198.51.100.7"),
     ],
 )
-async def test_only_trusted_proxies_say_who_has_called(
+async def test_only_trusted_proxies_may_report_the_client_address(
     house: House, connected: str, forwarded: list[str], ip: str
 ) -> None:
     house.client_ip, house.trusted_proxies = connected, PROXIES
@@ -95,7 +95,9 @@ async def test_only_trusted_proxies_say_who_has_called(
     assert (await house.ask("GET", PATH, token=token, headers=headers)).json()["ip"] == ip
 
 
-async def test_a_request_is_one_line_without_its_query(house: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_request_is_logged_as_one_line_without_its_query(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.DEBUG, "hourbell"):
         await house.ask("GET", f"{PATH}?password=canary", headers={"Cookie": "canary", "X-Other": "canary"})
 
@@ -116,7 +118,7 @@ async def test_a_path_cannot_forge_a_line(house: House, caplog: pytest.LogCaptur
     assert len(record.__dict__["path"]) <= 500
 
 
-async def test_what_is_not_http_passes() -> None:
+async def test_scopes_other_than_http_pass_through() -> None:
     seen = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001

@@ -89,7 +89,7 @@ async def on_sqlite(tmp_path: Path) -> AsyncIterator[tuple[Whole, Path]]:
     database.connection.close()
 
 
-async def test_changes_wait_for_a_locked_file_and_then_say_so(on_sqlite: tuple[Whole, Path]) -> None:
+async def test_changes_wait_for_a_locked_file_and_then_fail_with_a_clear_error(on_sqlite: tuple[Whole, Path]) -> None:
     api, _ = on_sqlite
     await api.job()
     api.database.connection.execute("begin immediate")  # type: ignore[attr-defined]
@@ -106,7 +106,7 @@ async def test_changes_wait_for_a_locked_file_and_then_say_so(on_sqlite: tuple[W
     assert len(await api.database.rows("audit")) == 2
 
 
-async def test_a_file_that_is_gone_is_an_outage_until_it_is_back(on_sqlite: tuple[Whole, Path]) -> None:
+async def test_a_missing_file_is_an_outage_until_it_is_back(on_sqlite: tuple[Whole, Path]) -> None:
     api, folder = on_sqlite
     await api.job()
     for runner in api.database._opened:  # type: ignore[attr-defined]
@@ -122,7 +122,7 @@ async def test_a_file_that_is_gone_is_an_outage_until_it_is_back(on_sqlite: tupl
     assert (await api.client.patch("/api/v1/jobs/report", json={"description": "new"})).status_code == 200
 
 
-async def test_a_line_that_swallows_everything_ends_in_an_answer(postgres: PostgresDatabase) -> None:
+async def test_requests_end_with_an_answer_when_the_database_connection_hangs(postgres: PostgresDatabase) -> None:
     async with AsyncExitStack() as stack:
         proxy = stack.enter_context(Proxy(postgres.url))
         database = ShortLine(proxy.url, postgres.connection)
@@ -139,7 +139,7 @@ async def test_a_line_that_swallows_everything_ends_in_an_answer(postgres: Postg
             await each.close()
 
 
-def test_postgresql_may_be_stopped_and_everything_resumes_unaided(tmp_path: Path) -> None:
+def test_the_api_recovers_after_postgresql_was_stopped(tmp_path: Path) -> None:
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster())
         server = stack.enter_context(Server(tmp_path, DATABASE_URL=cluster.url)).wait_until_serving()
@@ -164,7 +164,7 @@ def test_postgresql_may_be_stopped_and_everything_resumes_unaided(tmp_path: Path
         assert "request_failed" not in server.names
 
 
-def test_a_read_only_postgresql_is_named_by_every_instrument_and_everything_resumes_unaided(tmp_path: Path) -> None:
+def test_a_read_only_postgresql_is_reported_everywhere_and_the_api_recovers(tmp_path: Path) -> None:
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster())
         server = stack.enter_context(Server(tmp_path, DATABASE_URL=cluster.url)).wait_until_serving()

@@ -47,7 +47,7 @@ async def test_outages_are_listed_in_pages_newest_first(whole: Whole) -> None:
     ]
 
 
-async def test_a_span_selects_the_outages_that_touch_it(whole: Whole) -> None:
+async def test_a_range_selects_the_outages_that_overlap_it(whole: Whole) -> None:
     for number in range(3):
         await save(whole, OutageOf.NODES, number * DAY, HOUR)
 
@@ -63,7 +63,7 @@ async def test_a_cursor_of_another_list_is_refused(whole: Whole, cursor: str) ->
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
 
 
-async def test_explain_names_the_outage_that_a_time_fell_into(whole: Whole) -> None:
+async def test_explain_names_the_outage_that_a_scheduled_time_fell_into(whole: Whole) -> None:
     await whole.job()
     await save(whole, OutageOf.NODES, HOUR - timedelta(minutes=1), DAY)
     whole.advance(2 * DAY)
@@ -78,7 +78,7 @@ async def test_explain_names_the_outage_that_a_time_fell_into(whole: Whole) -> N
     assert "no node was running" not in after["sentence"]
 
 
-async def test_the_time_line_has_the_outages_of_its_window(whole: Whole) -> None:
+async def test_the_timeline_has_the_outages_of_its_window(whole: Whole) -> None:
     await save(whole, OutageOf.DATABASE, -2 * DAY, HOUR)
     await save(whole, OutageOf.NODES, -HOUR, HOUR)
 

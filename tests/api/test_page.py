@@ -71,7 +71,7 @@ async def test_every_answer_of_the_page_has_the_strict_headers(whole: Whole, pat
     assert headers["referrer-policy"] == "no-referrer"
 
 
-async def test_hashed_files_are_cached_for_ever_and_the_index_is_asked_for_again(whole: Whole) -> None:
+async def test_hashed_files_are_cached_for_ever_and_the_index_is_revalidated(whole: Whole) -> None:
     script = await whole.client.get("/assets/main-1a2b3c4d.js")
     index = await whole.client.get("/", headers=HTML)
 
@@ -88,7 +88,7 @@ async def test_hashed_files_are_cached_for_ever_and_the_index_is_asked_for_again
     ("accepted", "coding"),
     [("gzip, deflate, br", "br"), ("gzip", "gzip"), ("br;q=0, gzip;q=0.5", "gzip"), ("gzip;q=0", None), ("", None)],
 )
-async def test_the_coding_of_an_asset_is_one_that_the_browser_accepts(
+async def test_an_asset_is_sent_in_an_encoding_that_the_browser_accepts(
     whole: Whole, accepted: str, coding: str | None
 ) -> None:
     async with whole.client.stream("GET", "/assets/screen-5e6f.js", headers={"Accept-Encoding": accepted}) as answer:
@@ -99,7 +99,7 @@ async def test_the_coding_of_an_asset_is_one_that_the_browser_accepts(
     assert body == FILES[f"assets/screen-5e6f.js{ {'br': '.br', 'gzip': '.gz', None: ''}[coding] }"]
 
 
-async def test_a_file_without_precompressed_forms_is_compressed_by_the_server(whole: Whole) -> None:
+async def test_a_file_without_precompressed_versions_is_compressed_by_the_server(whole: Whole) -> None:
     answer = await whole.client.get("/assets/main-1a2b3c4d.js", headers={"Accept-Encoding": "gzip"})
 
     assert answer.headers["content-encoding"] == "gzip"
@@ -108,7 +108,7 @@ async def test_a_file_without_precompressed_forms_is_compressed_by_the_server(wh
 
 
 @pytest.mark.parametrize("path", ["/jobs", "/jobs/report/edit", "/runs/0190", "/login", "/apiary", "/index.html"])
-async def test_a_screen_of_the_page_is_the_index(whole: Whole, path: str) -> None:
+async def test_a_path_of_a_screen_serves_the_index(whole: Whole, path: str) -> None:
     answer = await whole.client.get(path, headers=HTML)
 
     assert answer.status_code == 200
@@ -139,21 +139,21 @@ async def test_a_screen_of_the_page_is_the_index(whole: Whole, path: str) -> Non
         ),
     ],
 )
-async def test_anything_else_stays_a_problem(whole: Whole, method: str, path: str, headers: Mapping[str, str]) -> None:
+async def test_any_other_path_stays_a_problem(whole: Whole, method: str, path: str, headers: Mapping[str, str]) -> None:
     answer = await whole.client.request(method, path, headers=headers)
 
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
 @pytest.mark.parametrize("path", ["/../secret.txt", "/assets/%2e%2e/%2e%2e/secret.txt", "/assets/..%2f..%2fsecret.txt"])
-async def test_no_path_leaves_the_folder(whole: Whole, path: str) -> None:
+async def test_a_path_cannot_leave_the_folder(whole: Whole, path: str) -> None:
     answer = await whole.client.get(path, headers=PLAIN)
 
     assert answer.status_code == 404
     assert "canary" not in answer.text
 
 
-async def test_own_paths_are_the_first_segments_of_all_routes(whole: Whole) -> None:
+async def test_reserved_paths_are_the_first_segments_of_all_routes(whole: Whole) -> None:
     first = {route.path.split("/")[1] for route in whole.app.routes if isinstance(route, APIRoute)}
 
     assert first <= set(OWN_PATHS)
@@ -167,7 +167,7 @@ async def test_own_paths_are_the_first_segments_of_all_routes(whole: Whole) -> N
         ({"X-Forwarded-For": "192.0.2.1"}, "behind_proxy"),
     ],
 )
-async def test_a_server_without_tokens_shows_its_page_to_this_machine_alone(
+async def test_a_server_without_tokens_serves_its_page_to_this_machine_only(
     whole: Whole, headers: Mapping[str, str], code: str
 ) -> None:
     for path in ("/", "/jobs", "/assets/main-1a2b3c4d.js"):
@@ -177,7 +177,7 @@ async def test_a_server_without_tokens_shows_its_page_to_this_machine_alone(
     assert (await whole.client.get("/", headers={**HTML, **headers})).status_code == 200
 
 
-async def test_without_a_build_the_root_says_how_to_build_it(database: Database, tmp_path: Path) -> None:
+async def test_without_a_build_the_root_explains_how_to_build(database: Database, tmp_path: Path) -> None:
     async with whole_api(database, page=tmp_path / "missing") as whole:
         answer = await whole.client.get("/", headers=HTML)
         screen = await whole.client.get("/jobs", headers=HTML)
@@ -196,7 +196,7 @@ async def prefixed(database: Database, folder: Path, prefix: str) -> AsyncIterat
 
 
 @pytest.mark.parametrize("sent", ["/hourbell", ""], ids=["the proxy keeps the prefix", "the proxy removes it"])
-async def test_a_configured_prefix_is_in_the_page_and_may_be_in_the_request(
+async def test_a_configured_prefix_is_in_the_page_and_optional_in_the_request(
     database: Database, folder: Path, sent: str
 ) -> None:
     async with prefixed(database, folder, "/hourbell") as whole:
@@ -227,7 +227,7 @@ async def test_a_configured_prefix_is_in_the_page_and_may_be_in_the_request(
         ("https://evil.example", "/"),
     ],
 )
-async def test_a_trusted_proxy_may_report_the_prefix_that_it_removed(
+async def test_a_trusted_proxy_may_report_the_prefix_it_removed(
     database: Database, folder: Path, given: str, base: str
 ) -> None:
     async with whole_api(database, page=folder, trusted_proxies=parse_networks("127.0.0.1")) as whole:
@@ -238,7 +238,7 @@ async def test_a_trusted_proxy_may_report_the_prefix_that_it_removed(
         assert f'href="{base}favicon.svg"' in answer.text
 
 
-async def test_nobody_else_may_report_a_prefix(whole: Whole) -> None:
+async def test_other_callers_may_not_report_a_prefix(whole: Whole) -> None:
     await whole.token(Role.VIEWER)
     answer = await whole.client.get("/", headers={**HTML, "X-Forwarded-Prefix": "/evil"})
 
@@ -246,20 +246,20 @@ async def test_nobody_else_may_report_a_prefix(whole: Whole) -> None:
     assert "evil" not in answer.text
 
 
-def test_a_placeholder_in_the_index_is_filled_instead_of_a_second_one() -> None:
+def test_the_placeholder_in_the_index_is_filled_without_adding_another() -> None:
     text = render_index('<head><meta name="hourbell-base" content="/" /></head>', "/a/")
 
     assert text == '<head><meta name="hourbell-base" content="/a/"></head>'
 
 
-def test_the_folder_of_a_build_without_an_index_is_no_page(tmp_path: Path) -> None:
+def test_a_build_folder_without_an_index_serves_no_page(tmp_path: Path) -> None:
     (tmp_path / "left.js").write_text("over")
 
     assert read_page(tmp_path) == {}
 
 
 @pytest.mark.parametrize("text", ["hourbell", "/a b", "/a?b", "//a", "/a//b", "/..", "/" + "a" * 300])
-def test_a_prefix_that_is_no_path_is_refused(text: str) -> None:
+def test_an_invalid_prefix_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write a path such as /hourbell"):
         parse_public_path(text)
 

@@ -56,7 +56,7 @@ async def walk(api: Whole, path: str) -> tuple[list[dict[str, Any]], int]:
         cursor = f"&cursor={answer.json()['next_cursor']}"
 
 
-async def test_150_runs_of_a_job_with_a_payload_of_a_megabyte_are_a_short_answer(api: Whole) -> None:
+async def test_150_runs_of_a_job_with_a_megabyte_of_payload_are_a_short_answer(api: Whole) -> None:
     await api.job("large", payload=MEGABYTE)
     for _ in range(150):
         assert (await api.client.post(f"{JOBS}/large/trigger")).status_code == 201
@@ -67,7 +67,7 @@ async def test_150_runs_of_a_job_with_a_payload_of_a_megabyte_are_a_short_answer
     assert await whole_value(api, answer.json()["items"][0], "payload") == MEGABYTE
 
 
-async def test_a_page_ends_before_four_mebibytes_and_the_next_one_goes_on(api: Whole) -> None:
+async def test_a_page_ends_before_four_mebibytes_and_the_next_one_continues(api: Whole) -> None:
     lines = [json.dumps(a_job(f"job-{number:03}", description="ä" * 10_000)) for number in range(500)]
     headers = {"Content-Type": "application/x-ndjson"}
     assert (await api.client.post(f"{JOBS}/import", content="\n".join(lines), headers=headers)).status_code == 200
@@ -79,7 +79,7 @@ async def test_a_page_ends_before_four_mebibytes_and_the_next_one_goes_on(api: W
     assert count == 3
 
 
-async def test_every_list_marks_what_it_leaves_out_in_one_shape(api: Whole) -> None:
+async def test_every_list_marks_omitted_values_in_the_same_way(api: Whole) -> None:
     made = await api.job("report", payload=LONG, target={"type": "http", "url": "https://example.com/", "body": LONG})
     await api.client.post(f"{JOBS}/report/trigger", json={"payload": LONG})
 
@@ -101,7 +101,7 @@ async def test_every_list_marks_what_it_leaves_out_in_one_shape(api: Whole) -> N
     assert after["payload"] == LONG
 
 
-async def test_what_is_short_has_no_mark_and_is_the_same_in_a_list(api: Whole) -> None:
+async def test_short_values_are_not_omitted_and_equal_those_of_a_single_get(api: Whole) -> None:
     await api.job("report", payload={"days": 30})
 
     [job] = await listed(api, f"{JOBS}?secrets=true")
@@ -113,7 +113,7 @@ async def test_what_is_short_has_no_mark_and_is_the_same_in_a_list(api: Whole) -
 
 
 @pytest.mark.parametrize("path", [f"{JOBS}/report/versions/2", f"{JOBS}/none/versions/1", f"{AUDIT}/1000000"])
-async def test_what_is_not_there_is_not_found(api: Whole, path: str) -> None:
+async def test_an_unknown_version_or_entry_is_not_found(api: Whole, path: str) -> None:
     await api.job("report")
 
     assert (await api.client.get(path)).status_code == 404
@@ -136,7 +136,9 @@ async def test_what_is_not_there_is_not_found(api: Whole, path: str) -> None:
         AUDIT,
     ],
 )
-async def test_pages_cut_by_bytes_meet(api: Whole, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+async def test_pages_cut_by_bytes_have_no_gap_or_overlap(
+    api: Whole, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     for number in range(6):
         await api.job(f"job-{number}")
     for number in range(6):

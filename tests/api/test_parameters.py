@@ -56,7 +56,7 @@ async def test_delete_of_a_path_that_ends_in_session_needs_a_token_first(
 
 
 @pytest.mark.parametrize("operation", distinct_operations(), ids=lambda operation: operation.name)
-async def test_nothing_is_compared_for_a_caller_without_a_token(
+async def test_unknown_names_are_not_compared_for_a_caller_without_a_token(
     api: Whole, admin: dict[str, str], comparisons: list[str], operation: Any
 ) -> None:
     del admin

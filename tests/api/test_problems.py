@@ -77,7 +77,7 @@ async def ask(app: FastAPI, path: str = "/raise", method: str = "GET", **more: o
         (RuntimeError(CANARY), 500, "internal_server_error"),
     ],
 )
-async def test_what_is_raised_is_answered_as_a_problem(error: Exception, status: int, code: str) -> None:
+async def test_exceptions_are_answered_as_problems(error: Exception, status: int, code: str) -> None:
     answer = await ask(app_raising(error))
 
     body = answer.json()
@@ -97,27 +97,27 @@ async def test_a_problem_carries_its_errors_and_headers() -> None:
     assert answer.headers["retry-after"] == "7"
 
 
-async def test_a_database_out_of_reach_says_when_to_come_back() -> None:
+async def test_an_unreachable_database_is_answered_with_retry_after() -> None:
     answer = await ask(app_raising(StoreUnavailable()))
 
     assert 1 <= int(answer.headers["retry-after"]) <= 5
 
 
-async def test_those_refused_together_do_not_all_come_back_together() -> None:
+async def test_retry_after_is_spread_so_that_refused_callers_do_not_return_together() -> None:
     app = app_raising(StoreUnavailable())
     waits = {(await ask(app, headers={"X-Request-Id": f"r{n}"})).headers["retry-after"] for n in range(40)}
 
     assert waits == {"1", "2", "3", "4", "5"}
 
 
-async def test_what_is_wrong_with_a_job_is_told_field_by_field() -> None:
+async def test_validation_errors_are_reported_field_by_field() -> None:
     answer = await ask(app_raising(), "/job", "POST", json={"name": 7, "schedule": "* * *"})
 
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_job")
     assert {error["pointer"] for error in answer.json()["errors"]} >= {"/name", "/schedule"}
 
 
-async def test_what_is_not_json_is_told_with_its_place() -> None:
+async def test_invalid_json_is_reported_with_line_and_column() -> None:
     with pytest.raises(ValueError, match="not JSON") as caught:
         parse_json(b"{")
     answer = await ask(app_raising(caught.value))
@@ -136,7 +136,7 @@ async def test_wrong_parameters_are_400_and_named(path: str, pointers: list[str]
     assert [error["pointer"] for error in answer.json()["errors"]] == pointers
 
 
-async def test_a_wrong_body_is_422_with_pointers_and_without_what_was_sent() -> None:
+async def test_an_invalid_body_is_422_with_pointers_and_without_the_values_sent() -> None:
     answer = await ask(app_raising(), "/body", "POST", json={"name": CANARY, "inner": {"count": CANARY}})
 
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_body")
@@ -144,7 +144,7 @@ async def test_a_wrong_body_is_422_with_pointers_and_without_what_was_sent() -> 
     assert CANARY not in answer.text
 
 
-async def test_what_is_not_there_and_what_is_not_allowed_are_problems_too() -> None:
+async def test_not_found_and_not_allowed_are_problems_too() -> None:
     app = app_raising()
     missing, wrong = await ask(app, "/nothing"), await ask(app, "/body", "PUT")
 
@@ -153,7 +153,7 @@ async def test_what_is_not_there_and_what_is_not_allowed_are_problems_too() -> N
     assert wrong.json()["code"] == "method_not_allowed"
 
 
-async def test_a_bug_is_logged_once_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_internal_error_is_logged_once_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         await ask(app_raising(RuntimeError(CANARY)))
 

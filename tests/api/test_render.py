@@ -17,7 +17,7 @@ def names_of(kind: Any, *extra: str) -> list[str]:
 
 
 @pytest.mark.anyio
-async def test_a_job_and_a_run_have_the_fields_of_their_classes_in_their_order() -> None:
+async def test_rendered_jobs_and_runs_have_the_fields_of_their_classes_in_order() -> None:
     async with SqliteDatabase.in_memory() as database, whole_api(database) as api:
 
         async def get(path: str) -> Mapping[str, Any]:
@@ -34,6 +34,6 @@ async def test_a_job_and_a_run_have_the_fields_of_their_classes_in_their_order()
         assert list((await get("/runs"))["items"][0]) == names_of(runs.Run)
 
 
-def test_what_is_no_field_cannot_be_given() -> None:
+def test_an_unknown_answer_field_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="Replayed has no run"):
         answer(runs.Replayed, run_id="1", replay_of="2", run="3")

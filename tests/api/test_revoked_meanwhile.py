@@ -63,7 +63,7 @@ async def audited(api: Whole) -> list[str]:
 
 @pytest.mark.parametrize(("method", "path"), BODIES)
 @pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "once"}], ids=["plain", "keyed"])
-async def test_a_token_revoked_before_the_body_is_whole_does_nothing(
+async def test_a_token_revoked_before_the_body_is_complete_is_refused(
     api: Whole, method: str, path: str, key: dict[str, str]
 ) -> None:
     await api.token(Role.ADMIN, "other")
@@ -79,7 +79,7 @@ async def test_a_token_revoked_before_the_body_is_whole_does_nothing(
     assert [each.name for each in await api.control.access.list()] == ["stolen", "other"]
 
 
-async def test_a_session_that_ended_before_the_body_is_whole_does_nothing(api: Whole) -> None:
+async def test_a_session_ended_before_the_body_is_complete_is_refused(api: Whole) -> None:
     await api.client.post("/api/v1/session", json={"token": await api.token(Role.ADMIN)}, headers=PAGE)
     cookie = {"Cookie": f"{COOKIE}={api.client.cookies[COOKIE]}"}
     csrf = (await api.client.get("/api/v1/session", headers=cookie)).json()["csrf_token"]
@@ -97,7 +97,7 @@ async def test_a_session_that_ended_before_the_body_is_whole_does_nothing(api: W
     assert await audited(api) == ["job.create"]
 
 
-async def test_the_first_token_closes_the_server_to_bodies_under_way(api: Whole) -> None:
+async def test_the_first_token_refuses_open_requests_still_sending_their_body(api: Whole) -> None:
     answer = await send(
         api, "POST", "/api/v1/runs/cancel", [b'{"all": ', b"true}"], lambda: api.token(Role.ADMIN), JSON
     )
@@ -105,7 +105,7 @@ async def test_the_first_token_closes_the_server_to_bodies_under_way(api: Whole)
     assert answer.status_code == 401
 
 
-async def test_a_body_in_one_part_that_comes_late_does_nothing(api: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_late_body_in_one_part_is_checked_again(api: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hourbell.api.access._AT_ONCE_SECONDS", 0.0)
     answer = await send(api, "POST", "/api/v1/runs/cancel", [b'{"all": true}'], lambda: api.token(Role.ADMIN), JSON)
 
@@ -116,7 +116,7 @@ def lines(first: int, count: int) -> bytes:
     return b"".join(json.dumps(a_job(f"job-{number}")).encode() + b"\n" for number in range(first, first + count))
 
 
-async def test_an_import_ends_with_the_token_and_says_what_is_stored(api: Whole) -> None:
+async def test_an_import_ends_with_the_token_and_reports_what_is_stored(api: Whole) -> None:
     token, text = await api.control.access.create("stolen", Role.EDITOR, "test")
     headers = {"Authorization": f"Bearer {text.reveal()}", **NDJSON}
     parts = [lines(0, 2_000), lines(2_000, 500), lines(2_500, 3_000)]
@@ -134,7 +134,7 @@ async def test_an_import_ends_with_the_token_and_says_what_is_stored(api: Whole)
 
 
 @pytest.mark.parametrize("last", [b"\n", b""], ids=["a part", "the end"])
-async def test_an_import_without_results_is_refused_as_a_whole_and_prunes_nothing(api: Whole, last: bytes) -> None:
+async def test_an_import_without_results_is_refused_and_prunes_nothing(api: Whole, last: bytes) -> None:
     token, text = await api.control.access.create("stolen", Role.EDITOR, "test")
     headers = {"Authorization": f"Bearer {text.reveal()}", **NDJSON}
     path = f"{JOBS}/import?source=shop&prune=true"

@@ -84,11 +84,11 @@ async def statuses(api: Whole, wanted: list[Operation], headers: dict[str, str],
     return found
 
 
-def test_every_operation_has_a_least_role() -> None:
+def test_every_operation_has_a_minimum_role() -> None:
     assert {each.name.removeprefix("schedules_") for each in operations()} == set(LEAST)
 
 
-async def test_every_route_is_in_the_document(api: Whole) -> None:
+async def test_every_route_is_in_the_openapi_document(api: Whole) -> None:
     found = {(method.lower(), path) for path, methods in paths(api.app.routes) for method in methods - {"HEAD"}}
 
     listed = {(each.method, each.path) for each in operations()}
@@ -105,7 +105,7 @@ def paths(routes: Iterable[Any]) -> Iterator[tuple[str, set[str]]]:
 
 
 @pytest.mark.usefixtures("tokens")
-async def test_without_a_token_nothing_answers_but_health_and_the_login(api: Whole) -> None:
+async def test_without_a_token_only_health_and_login_answer(api: Whole) -> None:
     found = await statuses(api, OPERATIONS, {})
 
     assert {name for name, status in found.items() if status != 401} == {
@@ -116,7 +116,7 @@ async def test_without_a_token_nothing_answers_but_health_and_the_login(api: Who
 
 
 @pytest.mark.parametrize("role", list(Role))
-async def test_each_role_may_do_what_is_its_own_and_no_more(
+async def test_each_role_may_use_exactly_its_operations(
     api: Whole, tokens: dict[Role, dict[str, str]], role: Role
 ) -> None:
     found = await statuses(api, OPERATIONS, tokens[role])
@@ -126,7 +126,9 @@ async def test_each_role_may_do_what_is_its_own_and_no_more(
     assert {name: status for name, status in found.items() if status == 401 or status >= 500} == {}
 
 
-async def test_who_may_not_is_told_before_the_body_is_looked_at(api: Whole, tokens: dict[Role, dict[str, str]]) -> None:
+async def test_a_missing_role_is_reported_before_the_body_is_validated(
+    api: Whole, tokens: dict[Role, dict[str, str]]
+) -> None:
     forbidden = [each for each in OPERATIONS if each.body and least(each) not in (EVERYBODY, Role.VIEWER)]
 
     found = await statuses(api, forbidden, tokens[Role.VIEWER], content=b"{")
@@ -134,7 +136,7 @@ async def test_who_may_not_is_told_before_the_body_is_looked_at(api: Whole, toke
     assert set(found.values()) == {403}
 
 
-async def test_every_role_hears_of_changes(api: Whole, tokens: dict[Role, dict[str, str]]) -> None:
+async def test_every_role_receives_change_events(api: Whole, tokens: dict[Role, dict[str, str]]) -> None:
     # The parameter is refused to those who were let in: the stream itself has no end.
     let_in = [await api.client.get("/api/v1/events?no=1", headers=headers) for headers in tokens.values()]
     stranger = await api.client.get("/api/v1/events?no=1")
@@ -174,7 +176,7 @@ async def editing(api: Whole, tokens: dict[Role, dict[str, str]]) -> Editing:
 
 @pytest.mark.parametrize("target", OTHERS, ids=lambda target: target["type"])
 class TestAnEditorAndATargetThatIsNotHttp:
-    async def test_makes_none(self, editing: Editing, target: object) -> None:
+    async def test_an_editor_cannot_create_such_a_job(self, editing: Editing, target: object) -> None:
         job = a_job(editing.name, target=target)
 
         posted = await editing.tries("POST", JOBS, json=job)
@@ -183,7 +185,9 @@ class TestAnEditorAndATargetThatIsNotHttp:
 
         assert [posted, tried, put] == [403, 403, 403]
 
-    async def test_makes_no_http_job_into_one(self, editing: Editing, target: dict[str, object]) -> None:
+    async def test_an_editor_cannot_turn_an_http_job_into_one(
+        self, editing: Editing, target: dict[str, object]
+    ) -> None:
         await editing.made(HOOK)
 
         put = await editing.tries("PUT", editing.path, json=a_job(editing.name, target=target))
@@ -191,7 +195,9 @@ class TestAnEditorAndATargetThatIsNotHttp:
 
         assert [put, patched] == [403, 403]
 
-    async def test_changes_none_and_makes_it_no_http_job(self, editing: Editing, target: object) -> None:
+    async def test_an_editor_can_neither_change_one_nor_turn_it_into_an_http_job(
+        self, editing: Editing, target: object
+    ) -> None:
         await editing.made(target)
         http = a_job(editing.name)
 
@@ -202,20 +208,20 @@ class TestAnEditorAndATargetThatIsNotHttp:
 
         assert [described, turned, tried, rotated] == [403, 403, 403, 403]
 
-    async def test_deletes_none(self, editing: Editing, target: object) -> None:
+    async def test_an_editor_cannot_delete_one(self, editing: Editing, target: object) -> None:
         await editing.made(target)
 
         assert await editing.tries("DELETE", editing.path) == 403
 
-    async def test_imports_none(self, editing: Editing, target: object) -> None:
+    async def test_an_editor_cannot_import_one(self, editing: Editing, target: object) -> None:
         assert await editing.imports(editing.editor, a_job(editing.name, target=target)) == [REFUSED]
 
-    async def test_imports_no_http_job_over_one(self, editing: Editing, target: object) -> None:
+    async def test_an_editor_cannot_import_one_over_an_http_job(self, editing: Editing, target: object) -> None:
         await editing.made(target)
 
         assert await editing.imports(editing.editor, a_job(editing.name)) == [REFUSED]
 
-    async def test_prunes_none(self, editing: Editing, target: object) -> None:
+    async def test_an_editor_cannot_prune_one(self, editing: Editing, target: object) -> None:
         theirs = {"managed_by": "file", "source": editing.name, "prune": "true"}
         await editing.imports(editing.admin, a_job(editing.name, target=target), **theirs)
 

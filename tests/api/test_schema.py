@@ -153,7 +153,7 @@ def walk(running: Server, examples: int) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_an_admin_is_answered_as_the_document_says(running: Server, operation: Operation) -> None:
+def test_answers_to_an_admin_match_the_openapi_document(running: Server, operation: Operation) -> None:
     search(running, operation, Role.ADMIN, 8)
 
 
@@ -166,23 +166,23 @@ def test_an_admin_is_answered_as_the_document_says(running: Server, operation: O
     ],
 )
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_every_other_role_is_answered_as_the_document_says(running: Server, operation: Operation, role: Role) -> None:
+def test_answers_to_every_other_role_match_the_openapi_document(
+    running: Server, operation: Operation, role: Role
+) -> None:
     search(running, operation, role, 4)
 
 
-def test_every_state_that_calls_lead_to_is_answered_as_the_document_says(running: Server) -> None:
+def test_answers_in_every_reachable_state_match_the_openapi_document(running: Server) -> None:
     walk(running, 12)
 
 
 @pytest.mark.sweep
-def test_a_long_walk_finds_no_answer_that_is_not_documented(running: Server) -> None:
+def test_a_long_walk_finds_no_undocumented_answer(running: Server) -> None:
     walk(running, 1_000)
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("role", list(Role))
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_a_long_search_finds_no_answer_that_is_not_documented(
-    running: Server, operation: Operation, role: Role
-) -> None:
+def test_a_long_search_finds_no_undocumented_answer(running: Server, operation: Operation, role: Role) -> None:
     search(running, operation, role, 500)

@@ -168,7 +168,7 @@ async def everything_in(database: Database) -> str:
     return "\n".join(row[0] for table in rows for row in table)
 
 
-async def test_no_secret_is_anywhere_but_where_it_is_told(
+async def test_secrets_appear_only_where_they_are_created(
     story: Canaries, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers = {
@@ -183,7 +183,7 @@ async def test_no_secret_is_anywhere_but_where_it_is_told(
     assert story.found_in(await everything_in(database)) == []
 
 
-async def test_objects_do_not_show_the_secrets_they_hold(story: Canaries) -> None:
+async def test_the_repr_of_objects_hides_their_secrets(story: Canaries) -> None:
     control = story.api.control
     job = (await control.jobs.get("given")).job
     plain, sealed = await control.secrets.prepare(job.id, job.definition, Plain(whsec(GIVEN)))
@@ -193,6 +193,6 @@ async def test_objects_do_not_show_the_secrets_they_hold(story: Canaries) -> Non
     assert story.found_in(repr(shown)) == []
 
 
-async def test_the_story_had_every_secret_in_it(story: Canaries) -> None:
+async def test_the_tested_scenario_contains_every_secret(story: Canaries) -> None:
     assert len(set(story.secrets)) == len(story.secrets) == 11
     assert story.found_in(" ".join(story.secrets)) == [each[:20] for each in story.secrets]

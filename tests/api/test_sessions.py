@@ -21,7 +21,7 @@ async def log_in(house: House, token: object, **headers: str) -> httpx.Response:
     return await house.ask("POST", PATH, json={"token": token}, headers={**SAME, **headers})
 
 
-async def test_a_login_tells_who_one_is_and_sets_a_strict_cookie(house: House) -> None:
+async def test_a_login_returns_the_identity_and_sets_a_strict_cookie(house: House) -> None:
     answer = await log_in(house, await house.token(Role.EDITOR))
 
     body = answer.json()
@@ -51,7 +51,7 @@ async def test_a_session_ends_with_its_token(house: House) -> None:
     assert (await house.ask("GET", PATH, headers=headers)).status_code == 401
 
 
-async def test_everybody_may_ask_who_they_are(house: House) -> None:
+async def test_every_role_may_ask_for_its_own_identity(house: House) -> None:
     local = (await house.ask("GET", PATH)).json()
     assert (local["kind"], local["name"], local["role"], local["expires_at"]) == ("open", "local", "admin", None)
     token = await house.token(Role.VIEWER)
@@ -66,7 +66,7 @@ async def test_everybody_may_ask_who_they_are(house: House) -> None:
     assert (await house.ask("GET", PATH, headers=headers)).json() == login.json()
 
 
-async def test_a_session_is_left_by_deleting_its_cookie(house: House) -> None:
+async def test_logging_out_deletes_the_cookie(house: House) -> None:
     headers, _ = await house.log_in(await house.token())
     answer = await house.ask("DELETE", PATH, headers=headers)
 
@@ -101,7 +101,7 @@ async def test_a_login_that_is_too_large_is_not_read(house: House) -> None:
     assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
 
 
-async def test_the_log_tells_wrong_tokens_apart_and_the_answer_does_not(
+async def test_the_log_distinguishes_refused_tokens_and_the_answer_does_not(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     gone, revoked = await house.access.create("gone", Role.ADMIN, "test")
@@ -135,7 +135,7 @@ async def test_the_log_tells_wrong_tokens_apart_and_the_answer_does_not(
     ]
 
 
-async def test_equal_refusals_fill_no_log(house: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_repeated_refusals_do_not_fill_the_log(house: House, caplog: pytest.LogCaptureFixture) -> None:
     await house.token()
     with caplog.at_level(logging.WARNING, "hourbell.api"):
         for _ in range(100):
@@ -149,20 +149,20 @@ async def test_equal_refusals_fill_no_log(house: House, caplog: pytest.LogCaptur
 @pytest.mark.parametrize(
     "headers", [{"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}]
 )
-async def test_no_other_site_can_log_somebody_in(house: House, headers: dict[str, str]) -> None:
+async def test_another_site_cannot_log_a_user_in(house: House, headers: dict[str, str]) -> None:
     answer = await log_in(house, await house.token(), **headers)
 
     assert (answer.status_code, answer.json()["code"]) == (403, "cross_site")
 
 
 @pytest.mark.parametrize("body", [{}, [], "hb_", {"token": 1}, {"token": None}, {"token": "x", "more": 1}])
-async def test_a_login_without_a_token_is_told_how_to_write_one(house: House, body: object) -> None:
+async def test_a_login_without_a_token_explains_how_to_send_one(house: House, body: object) -> None:
     answer = await house.ask("POST", PATH, json=body, headers=SAME)
 
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_body")
 
 
-async def test_any_wrong_token_is_answered_the_same(house: House) -> None:
+async def test_every_wrong_token_gets_the_same_answer(house: House) -> None:
     gone, text = await house.access.create("gone", Role.ADMIN, "test")
     await house.access.revoke(gone.id, "test")
     expired = await house.token(expires_in=timedelta(seconds=1))
@@ -173,7 +173,7 @@ async def test_any_wrong_token_is_answered_the_same(house: House) -> None:
     assert all("set-cookie" not in each.headers for each in answers)
 
 
-async def test_of_a_thousand_wrong_logins_in_an_hour_few_are_looked_at(house: House) -> None:
+async def test_of_a_thousand_wrong_logins_in_an_hour_few_are_checked(house: House) -> None:
     good = await house.token()
     answers = []
     for number in range(1_000):
@@ -189,7 +189,7 @@ async def test_of_a_thousand_wrong_logins_in_an_hour_few_are_looked_at(house: Ho
     assert (await log_in(house, good)).status_code == 429  # the place is slowed down, whatever it brings
 
 
-async def test_wrong_logins_slow_down_no_other_place_and_no_token(house: House) -> None:
+async def test_wrong_logins_delay_no_other_address_and_no_token(house: House) -> None:
     good = await house.token()
     for _ in range(12):
         await log_in(house, "wrong")
@@ -205,7 +205,7 @@ async def test_right_logins_are_not_counted(house: House) -> None:
     assert {(await log_in(house, good)).status_code for _ in range(30)} == {200}
 
 
-async def test_a_cookie_of_another_key_is_not_ours(house: House) -> None:
+async def test_a_cookie_signed_with_another_key_is_refused(house: House) -> None:
     token, _ = await house.access.create("ci", Role.ADMIN, "test")
     value, session = SessionCookies(b"o" * 32, now=house.time.now).issue(token.id)
 
@@ -215,7 +215,7 @@ async def test_a_cookie_of_another_key_is_not_ours(house: House) -> None:
         SessionCookies(b"short", now=house.time.now)
 
 
-async def test_a_cookie_with_any_character_changed_is_not_ours(house: House) -> None:
+async def test_a_cookie_with_any_character_changed_is_refused(house: House) -> None:
     token, _ = await house.access.create("ci", Role.ADMIN, "test")
     value, _ = house.authenticator.cookies.issue(token.id)
 
@@ -225,7 +225,7 @@ async def test_a_cookie_with_any_character_changed_is_not_ours(house: House) -> 
         assert house.authenticator.cookies.read(value[:index] + other + value[index + 1 :]) is None
 
 
-async def test_the_text_of_a_token_is_in_no_table_log_line_answer_or_repr(
+async def test_the_text_of_a_token_appears_in_no_table_log_answer_or_repr(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     token = await house.token()

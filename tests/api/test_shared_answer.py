@@ -24,7 +24,7 @@ class Database:
         return self.asked
 
 
-async def test_those_who_ask_at_once_get_one_answer() -> None:
+async def test_simultaneous_callers_share_one_answer() -> None:
     database, time = Database(), Time()
     shared = SharedAnswer(database.ask, seconds=0.5, elapsed=time.elapsed)
     asking = [asyncio.create_task(shared.get()) for _ in range(100)]
@@ -38,7 +38,7 @@ async def test_those_who_ask_at_once_get_one_answer() -> None:
     assert await asyncio.gather(*asking[1:]) == [1] * 100
 
 
-async def test_an_answer_is_given_until_it_is_too_old() -> None:
+async def test_a_cached_answer_is_returned_until_it_is_too_old() -> None:
     database, time = Database(), Time()
     database.may_answer.set()
     shared = SharedAnswer(database.ask, seconds=0.5, elapsed=time.elapsed)
@@ -50,7 +50,7 @@ async def test_an_answer_is_given_until_it_is_too_old() -> None:
     assert answers == [1, 1, 2, 2]
 
 
-async def test_an_error_is_shared_and_asked_for_again() -> None:
+async def test_an_error_is_shared_and_then_asked_again() -> None:
     database, time = Database(), Time()
     database.may_answer.set()
     database.error = OSError("away")

@@ -39,7 +39,7 @@ def text(at: datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
 
 
-async def test_an_empty_database_has_an_empty_time_line_of_two_days(api: Whole) -> None:
+async def test_an_empty_database_has_an_empty_timeline_of_two_days(api: Whole) -> None:
     assert await timeline(api) == {
         "now": text(T0),
         "from": text(T0 - timedelta(days=1)),
@@ -51,7 +51,7 @@ async def test_an_empty_database_has_an_empty_time_line_of_two_days(api: Whole) 
     }
 
 
-async def test_a_job_has_its_runs_and_its_planned_times(api: Whole, database: Database) -> None:
+async def test_the_timeline_shows_runs_and_planned_times_of_a_job(api: Whole, database: Database) -> None:
     made = await api.job(**HOURLY)
     store = database.engine()
     await plan_all(store, T0 + HOUR)
@@ -97,7 +97,7 @@ async def test_a_job_has_its_runs_and_its_planned_times(api: Whole, database: Da
     assert (item["skips"], item["buckets"], item["is_sampled"]) == ([], None, False)
 
 
-async def test_a_job_with_more_marks_than_fit_is_counted_in_buckets(api: Whole, database: Database) -> None:
+async def test_a_job_with_too_many_items_is_counted_in_buckets(api: Whole, database: Database) -> None:
     await api.job(schedule="* * * * *", target=TASK, catch_up="all")
     store = database.engine()
     await plan_all(store, T0 + 10 * MINUTE)
@@ -117,7 +117,7 @@ async def test_a_job_with_more_marks_than_fit_is_counted_in_buckets(api: Whole, 
     assert all(any(bucket[fate] for fate in fates) for bucket in item["buckets"])
 
 
-async def test_what_needs_attention_comes_first_with_the_reason(api: Whole, database: Database) -> None:
+async def test_jobs_that_need_attention_come_first_with_the_reason(api: Whole, database: Database) -> None:
     for name in ("calm", "bad", "held"):
         await api.job(name, **HOURLY)
     await api.client.post(f"{JOBS}/held/pause", json={"note": "migration"})
@@ -144,7 +144,7 @@ async def test_what_needs_attention_comes_first_with_the_reason(api: Whole, data
     assert first["items"][1]["planned"] == []
 
 
-async def test_a_tile_counts_what_its_list_has(api: Whole, database: Database) -> None:
+async def test_the_counts_of_stats_equal_the_filtered_lists(api: Whole, database: Database) -> None:
     for name in ("calm", "bad", "held"):
         await api.job(name, **HOURLY)
     await api.job("yearly", schedule="0 0 1 1 *", target=TASK)
@@ -167,7 +167,7 @@ async def test_a_tile_counts_what_its_list_has(api: Whole, database: Database) -
 
 
 @pytest.mark.parametrize("sort", ["attention", "name", "next"])
-async def test_every_order_has_pages_that_meet(api: Whole, sort: str) -> None:
+async def test_pages_in_every_order_have_no_gap_or_overlap(api: Whole, sort: str) -> None:
     made = [f"job-{number}" for number in range(5)]
     for name in made:
         await api.job(name, **HOURLY)
@@ -198,7 +198,7 @@ async def test_every_order_has_pages_that_meet(api: Whole, sort: str) -> None:
         ({"target": "http"}, []),
     ],
 )
-async def test_jobs_are_chosen_by_every_filter(api: Whole, filters: dict[str, Any], expected: list[str]) -> None:
+async def test_every_filter_selects_its_jobs(api: Whole, filters: dict[str, Any], expected: list[str]) -> None:
     await api.job("billing", **HOURLY, tags=["red"])
     await api.job("other", **HOURLY, tags=["red"], enabled=False)
     await api.job("calm", **HOURLY, subject="Ada")
@@ -219,7 +219,7 @@ async def test_jobs_are_chosen_by_every_filter(api: Whole, filters: dict[str, An
         ({"colour": "red"}, "/query/colour"),
     ],
 )
-async def test_parameters_that_cannot_be_used_are_refused(api: Whole, parameters: dict[str, Any], pointer: str) -> None:
+async def test_invalid_parameters_are_refused(api: Whole, parameters: dict[str, Any], pointer: str) -> None:
     answer = await api.client.get(TIMELINE, params=parameters)
 
     assert (answer.status_code, [each["pointer"] for each in answer.json()["errors"]]) == (400, [pointer])

@@ -75,12 +75,12 @@ def operations() -> set[str]:
     return {name for name in found if not name.startswith("schedules_")}  # the same by another path
 
 
-def test_every_operation_has_a_command() -> None:
+def test_every_api_operation_has_a_cli_command() -> None:
     assert operations() == COMMANDS.keys() | FOR_OTHERS
 
 
 @pytest.mark.parametrize(("operation", "written"), COMMANDS.items())
-def test_the_command_exists_and_has_what_the_operation_takes(operation: str, written: str) -> None:
+def test_the_command_exists_and_has_the_parameters_of_the_operation(operation: str, written: str) -> None:
     del operation
     found: click.Command = hourbell
     words = shlex.split(written)

@@ -35,7 +35,7 @@ def jobs_of(node: Live, source: str) -> dict[str, str]:
     return {each["name"]: each["schedule"] for each in listed["items"]}
 
 
-def test_the_plan_is_shown_and_done_and_then_there_is_nothing_to_do(node: Live, tmp_path: Path) -> None:
+def test_the_plan_is_shown_and_applied_and_a_second_apply_changes_nothing(node: Live, tmp_path: Path) -> None:
     target = webhook(node, 'method = "GET"')
     file = file_of(tmp_path, job("plan-a", target=target), job("plan-b", "0 9 * * *", target), source="plan")
     shown = node.ok("apply", "-f", file)
@@ -50,7 +50,7 @@ def test_the_plan_is_shown_and_done_and_then_there_is_nothing_to_do(node: Live, 
     assert node.ok("apply", "-f", file) == "nothing to change\n"
 
 
-def test_a_change_is_shown_field_by_field_with_the_instants_before_and_after(node: Live, tmp_path: Path) -> None:
+def test_a_change_is_shown_field_by_field_with_the_next_times_before_and_after(node: Live, tmp_path: Path) -> None:
     node.ok("apply", "-f", file_of(tmp_path, job("field-a"), job("field-b"), source="field"))
     file = file_of(tmp_path, job("field-a", "@monthly", more='description = "new"'), job("field-b"), source="field")
     lines = node.ok("apply", "-f", file).splitlines()
@@ -66,7 +66,7 @@ def test_a_change_is_shown_field_by_field_with_the_instants_before_and_after(nod
     ]
 
 
-def test_what_is_new_is_told_as_the_file_says_it(node: Live, tmp_path: Path) -> None:
+def test_a_new_job_is_shown_as_the_file_defines_it(node: Live, tmp_path: Path) -> None:
     more = 'enabled = false\ntimezone = "Europe/Paris"'
     shown = node.ok("apply", "-f", file_of(tmp_path, job("new-a", "0 9 * * 1-5", more=more), source="new"), "--dry-run")
 
@@ -88,14 +88,14 @@ def test_a_dry_run_changes_nothing(node: Live, tmp_path: Path) -> None:
     assert jobs_of(node, "dry") == {}
 
 
-def test_json_is_the_answer_of_the_api(node: Live, tmp_path: Path) -> None:
+def test_json_output_is_the_answer_of_the_api(node: Live, tmp_path: Path) -> None:
     answer = json.loads(node.ok("apply", "-f", file_of(tmp_path, job("json-a"), source="json"), "--json"))
 
     assert (answer["dry_run"], answer["jobs"][0]["name"], answer["deleted"]) == (False, "json-a", [])
     assert answer["jobs"][0]["id"] == node.json("job", "get", "json-a")["id"]
 
 
-def test_who_asks_for_json_sees_the_plan_beside_the_question(node: Live, tmp_path: Path) -> None:
+def test_with_json_output_the_plan_is_shown_beside_the_question(node: Live, tmp_path: Path) -> None:
     node.ok("apply", "-f", file_of(tmp_path, job("beside-a"), job("beside-b"), source="beside"))
     done = node.run("apply", "-f", file_of(tmp_path, job("beside-a"), source="beside"), "--prune", "--json")
 
@@ -103,7 +103,7 @@ def test_who_asks_for_json_sees_the_plan_beside_the_question(node: Live, tmp_pat
     assert done.stderr.startswith("- delete beside-b\n")
 
 
-def test_all_faults_of_a_file_are_told_with_lines_and_no_server_is_asked(node: Live, tmp_path: Path) -> None:
+def test_all_errors_of_a_file_are_reported_with_lines_before_asking_the_server(node: Live, tmp_path: Path) -> None:
     file = file_of(tmp_path, job("bad-a", "61 * * * *"), job("bad-b", more="enabled = 1"))
     done = node.run("apply", "-f", file, HOURBELL_URL=NOWHERE)
 
@@ -115,7 +115,7 @@ def test_all_faults_of_a_file_are_told_with_lines_and_no_server_is_asked(node: L
     )
 
 
-def test_one_job_of_ten_that_the_server_refuses_keeps_all_out(node: Live, tmp_path: Path) -> None:
+def test_if_the_server_refuses_one_job_of_ten_none_is_applied(node: Live, tmp_path: Path) -> None:
     refused = job("ten-6", target='type = "sql", function = "public.nobody_allowed_it"')
     jobs = [refused if number == 6 else job(f"ten-{number}") for number in range(10)]
     done = node.run("apply", "-f", file_of(tmp_path, *jobs, source="ten"))
@@ -167,7 +167,7 @@ def test_an_incomplete_file_is_applied_with_a_warning_and_prunes_nothing(node: L
     assert (pruned.exit_code, "take the line incomplete = … out" in pruned.stderr) == (2, True)
 
 
-def test_a_file_whose_request_is_too_large_is_told_how_to_go_on(node: Live, tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_refused_with_advice(node: Live, tmp_path: Path) -> None:
     defaults = f'[defaults]\ndescription = "{"é" * 8_000}"\n'
     file = file_of(tmp_path, defaults, *(job(f"large-{number}") for number in range(600)), source="large")
     status, screen = node.terminal("diff", "-f", file)
@@ -175,7 +175,7 @@ def test_a_file_whose_request_is_too_large_is_told_how_to_go_on(node: Live, tmp_
     assert (status, "too large for one apply" in screen, "hourbell import jobs" in screen) == (2, True, True)
 
 
-def test_a_job_of_another_owner_is_refused_unless_it_is_taken_over(node: Live, tmp_path: Path) -> None:
+def test_a_job_of_another_owner_is_refused_unless_taken_over(node: Live, tmp_path: Path) -> None:
     node.create("over-b")
     file = file_of(tmp_path, job("over-a"), job("over-b"), source="over")
     refused = node.run("apply", "-f", file, "--yes")
@@ -191,7 +191,7 @@ def test_a_job_of_another_owner_is_refused_unless_it_is_taken_over(node: Live, t
     assert set(jobs_of(node, "over")) == {"over-a", "over-b"}
 
 
-def test_on_a_terminal_somebody_is_asked_before_jobs_are_deleted(node: Live, tmp_path: Path) -> None:
+def test_on_a_terminal_apply_asks_before_deleting_jobs(node: Live, tmp_path: Path) -> None:
     code, shown = node.terminal("apply", "-f", file_of(tmp_path, job("ask-a"), job("ask-b"), source="ask"))
     assert (code, "\x1b[32m+ create ask-a" in shown, "?" in shown) == (0, True, False)
     file = file_of(tmp_path, job("ask-a"), source="ask")
@@ -204,7 +204,7 @@ def test_on_a_terminal_somebody_is_asked_before_jobs_are_deleted(node: Live, tmp
     assert set(jobs_of(node, "ask")) == {"ask-a"}
 
 
-def test_of_two_people_who_planned_the_second_changes_nothing(
+def test_of_two_users_with_the_same_plan_the_second_changes_nothing(
     node: Live, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = (
@@ -222,7 +222,7 @@ def test_of_two_people_who_planned_the_second_changes_nothing(
     assert jobs_of(node, "race") == {"race": "@hourly"}
 
 
-def test_a_pause_of_the_file_ends_when_the_file_says_so(node: Live, tmp_path: Path) -> None:
+def test_a_pause_by_the_file_ends_when_the_file_enables_the_job(node: Live, tmp_path: Path) -> None:
     states = []
     for more in ("enabled = false", "enabled = true"):
         node.ok("apply", "-f", file_of(tmp_path, job("own-pause", more=more), source="own-pause"))
@@ -231,7 +231,7 @@ def test_a_pause_of_the_file_ends_when_the_file_says_so(node: Live, tmp_path: Pa
     assert states == ["paused", "active"]
 
 
-def test_a_pause_of_others_stays_whatever_the_file_says(node: Live, tmp_path: Path) -> None:
+def test_a_pause_by_an_operator_stays_whatever_the_file_says(node: Live, tmp_path: Path) -> None:
     node.ok("apply", "-f", file_of(tmp_path, job("pause-a"), source="pause"))
     node.ok("job", "pause", "pause-a", "--note", "maintenance")
     shown = node.ok("apply", "-f", file_of(tmp_path, job("pause-a", "@daily", more="enabled = true"), source="pause"))
@@ -241,7 +241,7 @@ def test_a_pause_of_others_stays_whatever_the_file_says(node: Live, tmp_path: Pa
     assert (found["state"], found["paused"]["note"], found["schedule"]) == ("paused", "maintenance", "@daily")
 
 
-def test_secrets_by_reference_are_kept_and_never_shown(node: Live, tmp_path: Path) -> None:
+def test_referenced_secrets_are_resolved_and_never_shown(node: Live, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("Bearer very-hidden\n")
     target = webhook(node, 'secret = "env:HOOK", headers = { Authorization = "file:token", X-Team = "a" }')
     file = file_of(tmp_path, job("hide", target=target), source="hide")
@@ -261,7 +261,7 @@ def test_secrets_by_reference_are_kept_and_never_shown(node: Live, tmp_path: Pat
         assert secret not in shown
 
 
-def test_a_secret_that_leads_nowhere_or_cannot_be_one_is_told_without_it(node: Live, tmp_path: Path) -> None:
+def test_an_unresolvable_or_invalid_secret_is_reported_without_its_value(node: Live, tmp_path: Path) -> None:
     target = webhook(node, 'secret = "env:HOOK", headers = { A = "env:NO" }')
     done = node.run("apply", "-f", file_of(tmp_path, job("nowhere", target=target)), HOOK="very-hidden")
 
@@ -271,7 +271,7 @@ def test_a_secret_that_leads_nowhere_or_cannot_be_one_is_told_without_it(node: L
     assert "very-hidden" not in done.output
 
 
-def test_a_diff_leaves_out_what_it_cannot_look_up(node: Live, tmp_path: Path) -> None:
+def test_a_diff_leaves_out_references_it_cannot_resolve(node: Live, tmp_path: Path) -> None:
     target = webhook(node, 'secret = "env:HOOK", headers = { Authorization = "file:token" }')
     file = file_of(tmp_path, job("unseen", target=target), source="unseen")
     (tmp_path / "token").write_text("Bearer hidden")
@@ -287,7 +287,7 @@ def test_a_diff_leaves_out_what_it_cannot_look_up(node: Live, tmp_path: Path) ->
     assert node.run("apply", "-f", file, "--dry-run").exit_code == 2
 
 
-def test_a_secret_that_is_made_is_shown_once(node: Live, tmp_path: Path) -> None:
+def test_a_generated_secret_is_shown_once(node: Live, tmp_path: Path) -> None:
     file = file_of(tmp_path, job("made", target=webhook(node, 'secret = "generate"')), source="made")
 
     assert re.search(r"^secret of made: whsec_\S+  \(it is not shown again\)$", node.ok("apply", "-f", file), re.M)
@@ -311,14 +311,14 @@ def test_a_file_may_come_from_stdin_in_any_format(node: Live, text: str, more: t
     assert (done.exit_code, done.stdout.splitlines()[0]) == (1, "+ create stdin"), done.output
 
 
-def test_a_crontab_can_be_compared_before_anything_is_done(node: Live) -> None:
+def test_a_crontab_can_be_compared_before_it_is_applied(node: Live) -> None:
     imported = node.ok("import", "crontab", "-", given="0 3 * * * /usr/bin/backup\n")
     done = node.run("diff", "-f", "-", given=imported)
 
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (1, "1 to create, 0 to change, 0 to delete, 0 unchanged")
 
 
-def test_a_diff_says_by_its_exit_code_whether_anything_differs(node: Live, tmp_path: Path) -> None:
+def test_the_exit_code_of_diff_shows_whether_anything_differs(node: Live, tmp_path: Path) -> None:
     file = file_of(tmp_path, job("diff-a"), source="diff")
 
     assert node.run("diff", "-f", file).exit_code == 1
@@ -333,7 +333,7 @@ def test_a_diff_says_by_its_exit_code_whether_anything_differs(node: Live, tmp_p
     assert node.run("diff", "-f", str(tmp_path / "no.toml")).exit_code == 2
 
 
-def test_the_source_is_the_files_or_what_is_said_or_none(node: Live, tmp_path: Path) -> None:
+def test_source_comes_from_the_option_or_the_file_or_is_empty(node: Live, tmp_path: Path) -> None:
     node.ok("apply", "-f", file_of(tmp_path, job("label-a"), source="label"), "--source", "said")
     node.ok("apply", "-f", file_of(tmp_path, job("label-b")))
 
@@ -344,7 +344,7 @@ def test_the_source_is_the_files_or_what_is_said_or_none(node: Live, tmp_path: P
     )
 
 
-def test_a_file_that_is_not_text_is_told(node: Live, tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_an_error(node: Live, tmp_path: Path) -> None:
     (tmp_path / "jobs.toml").write_bytes(b"\xff\xfe")
     done = node.run("apply", "-f", str(tmp_path / "jobs.toml"))
 

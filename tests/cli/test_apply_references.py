@@ -8,7 +8,7 @@ import pytest
 from hourbell.cli.shared.references import MAX_SOURCE_BYTES, resolver
 
 
-def test_a_variable_or_a_file_beside_the_jobs_file_is_looked_up(tmp_path: Path) -> None:
+def test_a_reference_may_name_a_variable_or_a_file_beside_the_jobs_file(tmp_path: Path) -> None:
     (tmp_path / "token").write_bytes(b"Bearer 12345\r\n")
     resolve = resolver(tmp_path, {"HOOK": " as it is \n"})
 
@@ -16,7 +16,7 @@ def test_a_variable_or_a_file_beside_the_jobs_file_is_looked_up(tmp_path: Path) 
     assert resolve("file:token") == resolve(f"file:{tmp_path}/token") == "Bearer 12345"
 
 
-def test_a_file_is_read_once_so_that_all_jobs_have_the_same_secret(tmp_path: Path) -> None:
+def test_a_referenced_file_is_read_once_so_that_all_jobs_get_the_same_secret(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.write(write, b"once\n")
     os.close(write)
@@ -41,7 +41,7 @@ def test_a_file_is_read_once_so_that_all_jobs_have_the_same_secret(tmp_path: Pat
         ("file:long", f"file:long is longer than {MAX_SOURCE_BYTES} bytes; name a file that holds the secret alone"),
     ],
 )
-def test_what_cannot_be_looked_up_is_told_with_what_to_do(tmp_path: Path, reference: str, message: str) -> None:
+def test_an_unresolvable_reference_is_reported_with_advice(tmp_path: Path, reference: str, message: str) -> None:
     for name, data in {"line": b"\n", "odd": b"secret\xff", "long": b"s" * (MAX_SOURCE_BYTES + 1)}.items():
         (tmp_path / name).write_bytes(data)
 

@@ -69,7 +69,7 @@ def test_an_unbroken_chain_exits_with_0_and_prints_the_newest_hash() -> None:
     assert re.fullmatch(r"newest hash, at position 2: [0-9a-f]{64}", second)
 
 
-def test_a_changed_row_exits_with_1_and_says_where_and_what() -> None:
+def test_a_changed_row_exits_with_1_and_shows_its_position() -> None:
     add_tokens("one", "two")
     tamper("update hourbell_audit set actor = 'mallory' where id = 1")
 
@@ -82,7 +82,7 @@ def test_a_changed_row_exits_with_1_and_says_where_and_what() -> None:
     assert re.fullmatch(expected, result.stdout.splitlines()[0])
 
 
-def test_json_is_for_programs() -> None:
+def test_json_output_is_machine_readable() -> None:
     add_tokens("one", "two")
     tamper("delete from hourbell_audit where id = 2")
 
@@ -94,7 +94,7 @@ def test_json_is_for_programs() -> None:
     assert (found["kind"], found["position"], found["audit_id"]) == ("row_removed", 2, 2)
 
 
-def test_a_hash_that_was_kept_finds_a_removed_end() -> None:
+def test_a_saved_hash_reveals_that_the_newest_rows_were_removed() -> None:
     add_tokens("one", "two")
     kept = json.loads(run("--json").stdout)["hash"]
     add_tokens("three")
@@ -110,7 +110,7 @@ def test_a_hash_that_was_kept_finds_a_removed_end() -> None:
     )
 
 
-def test_with_the_key_a_chain_computed_anew_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_the_key_a_recomputed_chain_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOURBELL_SECRET_KEY", KEY)
     add_tokens("one")
     assert run().stdout.startswith("the audit chain is unbroken: 1 row, sealed up to position 1\n")
@@ -121,14 +121,14 @@ def test_with_the_key_a_chain_computed_anew_is_found(monkeypatch: pytest.MonkeyP
     assert run().exit_code == 0
 
 
-def test_what_was_looked_at_can_be_left_out() -> None:
+def test_from_skips_the_rows_before_a_position() -> None:
     add_tokens("one", "two")
     tamper("update hourbell_audit set actor = 'mallory' where id = 1")
 
     assert (run("--from", "1").exit_code, run("--from", "2").exit_code) == (1, 0)
 
 
-def test_rows_that_wait_for_long_are_noted() -> None:
+def test_rows_that_stay_unchained_for_long_are_noted() -> None:
     """Without a node nothing was chained yet, which is not a break."""
     tamper("insert into hourbell_audit (at, actor, action, subject) values (0, 'x', 'x', 'x')")
     tamper("insert into hourbell_audit_unchained values (1)")
@@ -139,26 +139,26 @@ def test_rows_that_wait_for_long_are_noted() -> None:
     assert result.stderr == note
 
 
-def test_it_needs_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verification_needs_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOURBELL_URL", "no address")
 
     assert run().exit_code == 0
 
 
 @pytest.mark.parametrize("given", ["abc", "g" * 64, ""])
-def test_what_is_no_hash_is_refused(given: str) -> None:
+def test_an_invalid_hash_is_refused(given: str) -> None:
     result = run("--expect", given)
 
     assert (result.exit_code, "write the 64 hexadecimal digits" in result.stderr) == (2, True)
 
 
-def test_a_database_that_is_not_there_is_not_made(folder: Path) -> None:
+def test_a_missing_database_is_not_created(folder: Path) -> None:
     result = run("--database-url", "sqlite:///other.db")
 
     assert (result.exit_code, (folder / "other.db").exists()) == (1, False)
 
 
-def test_an_older_schema_is_told() -> None:
+def test_an_older_schema_is_reported() -> None:
     tamper("delete from hourbell_migrations where number = 15")
 
     result = run()

@@ -19,7 +19,7 @@ def applied(node: Live, name: str, more: str = "") -> None:
     node.ok("apply", "-f", "-", "--source", name, given=text)
 
 
-def test_all_that_somebody_paused_is_resumed_and_what_its_definition_switched_off_stays(node: Live) -> None:
+def test_resuming_all_resumes_operator_pauses_but_not_jobs_their_definition_disables(node: Live) -> None:
     for name, more in (("off-by-file", "enabled = false"), ("on-by-file", "")):
         applied(node, name, f'{more}\ntags = ["mixed"]')
     node.create("off-at-first", "--tag", "mixed", "--paused")
@@ -34,7 +34,7 @@ def test_all_that_somebody_paused_is_resumed_and_what_its_definition_switched_of
     assert "1 job tagged mixed: on-by-file" in done.stderr
 
 
-def test_a_job_that_its_file_switched_off_is_resumed_by_name_with_a_warning(node: Live) -> None:
+def test_resuming_by_name_a_job_that_its_file_disables_warns(node: Live) -> None:
     applied(node, "named", "enabled = false")
     done = node.run("job", "resume", "named", "-o", "name")
 
@@ -44,7 +44,7 @@ def test_a_job_that_its_file_switched_off_is_resumed_by_name_with_a_warning(node
     assert "note" not in node.run("job", "resume", "named").stderr
 
 
-def test_a_refusal_names_its_job_and_the_rest_is_counted(node: Live) -> None:
+def test_one_refusal_names_its_job_and_the_others_are_counted(node: Live) -> None:
     applied(node, "theirs")
     node.create("mine")
     done = node.run("job", "delete", "theirs", "mine", "nobody")
@@ -57,7 +57,7 @@ def test_a_refusal_names_its_job_and_the_rest_is_counted(node: Live) -> None:
     assert done.stderr.splitlines()[-1] == "2 of 3 were not deleted"
 
 
-def test_many_alike_are_summed_up(node: Live) -> None:
+def test_many_equal_refusals_are_summed_up(node: Live) -> None:
     import_jobs(node, 12, "file", "--managed-by", "file", "--source", "shop")
     import_jobs(node, 1, "api")
     done = node.run("job", "delete", *(f"file-{n:02}" for n in range(12)), "api-00")
@@ -67,7 +67,7 @@ def test_many_alike_are_summed_up(node: Live) -> None:
     assert done.stderr.splitlines()[-1] == "12 of 13 were not deleted"
 
 
-def test_a_long_list_of_what_was_done_is_a_count_for_people_and_names_for_programs(node: Live) -> None:
+def test_a_long_result_is_a_count_for_people_and_names_for_programs(node: Live) -> None:
     import_jobs(node, 21, "long")
     paused = node.run("job", "pause", "--tag", "long", "--yes")
 

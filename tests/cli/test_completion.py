@@ -48,7 +48,7 @@ def test_names_of_jobs_are_completed(node: Live, shell: str, offered: list[str])
     assert len(found) == len(offered)
 
 
-def test_ids_of_runs_are_completed_with_what_they_are(node: Live) -> None:
+def test_run_ids_are_completed_with_a_description(node: Live) -> None:
     node.create("completed")
     run = node.ok("job", "trigger", "completed", "-q").strip()
     node.run("run", "watch", run)
@@ -57,14 +57,14 @@ def test_ids_of_runs_are_completed_with_what_they_are(node: Live) -> None:
     assert completed(node, "zsh", "run", "get", run[:30]) == ["plain", run, "completed, succeeded"]
 
 
-def test_an_option_that_says_where_the_server_is_counts(node: Live) -> None:
+def test_completion_uses_the_server_option(node: Live) -> None:
     node.create("elsewhere")
 
     words = ("job", "get", "--server", node.url, "elsew")
     assert completed(node, "bash", *words, HOURBELL_URL="http://127.0.0.1:1") == ["plain,elsewhere"]
 
 
-def test_a_server_out_of_reach_offers_nothing_and_says_nothing(node: Live) -> None:
+def test_an_unreachable_server_completes_nothing_silently(node: Live) -> None:
     assert completed(node, "bash", "job", "get", "x", HOURBELL_URL="http://127.0.0.1:1") == []
 
 

@@ -38,7 +38,7 @@ def test_every_setting_has_its_default() -> None:
     assert (found["lease"]["variable"], found["database_url"]["variable"]) == ("HOURBELL_LEASE", "DATABASE_URL")
 
 
-def test_where_a_value_came_from_is_told(folder: Path) -> None:
+def test_the_source_of_every_value_is_shown(folder: Path) -> None:
     (folder / "hourbell.toml").write_text('lease = "90s"\nslots = 7\n')
     found = rows(HOURBELL_SLOTS="9", HTTP_ADDR=":9000", HOURBELL_ALLOW_NETWORKS="10.0.0.0/8, 192.168.1.7")
 
@@ -72,7 +72,7 @@ def test_no_secret_is_shown(folder: Path) -> None:
     assert (token["value"], token["origin"]) == ("***", "HOURBELL_TOKEN_FILE")
 
 
-def test_bad_settings_are_told_and_the_others_shown() -> None:
+def test_invalid_settings_are_reported_and_the_others_shown() -> None:
     done = run(HOURBELL_LEASE="soon", HOURBELL_SLOTS="0", HOURBELL_API_RATE="7", HOURBELL_SECRET_KEY="canary")
 
     assert done.exit_code == 2
@@ -94,7 +94,7 @@ def test_bad_settings_are_told_and_the_others_shown() -> None:
         ({"DATABASE_URL": "mysql://me:canary@x/y"}, "write postgresql://user:password@host/database"),
     ],
 )
-def test_settings_that_do_not_go_together_are_told(environment: dict[str, str], message: str) -> None:
+def test_settings_that_conflict_are_reported(environment: dict[str, str], message: str) -> None:
     done = run(**environment)
 
     assert (done.exit_code, "canary" in done.output) == (2, False)
@@ -102,14 +102,14 @@ def test_settings_that_do_not_go_together_are_told(environment: dict[str, str], 
 
 
 @pytest.mark.parametrize("text", ["lease = ", "leas = 3"])
-def test_a_file_that_cannot_be_read_is_told(folder: Path, text: str) -> None:
+def test_an_unreadable_file_is_reported(folder: Path, text: str) -> None:
     (folder / "hourbell.toml").write_text(text)
     done = run()
 
     assert (done.exit_code, "hourbell.toml" in done.stderr, "HOURBELL_LEASE" in done.stdout) == (2, True, True)
 
 
-def test_variables_that_are_not_read_are_told() -> None:
+def test_unknown_variables_are_reported() -> None:
     misspelled = run(HOURBELL_ALOW_NETWORKS="10.0.0.0/8")
     unknown = run(HOURBELL_VERSION="1.2", HOURBELL_SERVICE_PORT="8080")
 

@@ -54,20 +54,20 @@ def test_next_shows_zone_offset_and_utc() -> None:
     ]
 
 
-def test_next_marks_a_time_that_does_not_exist() -> None:
+def test_next_marks_a_time_in_a_daylight_saving_gap() -> None:
     result = run("next", "30 2 * * *", "-n", "1", *NEW_YORK, *BEFORE_SPRING)
 
     assert result.stdout.splitlines()[1].endswith("2026-03-08T07:00:00Z  02:30 does not exist that day")
 
 
-def test_next_marks_the_second_pass() -> None:
+def test_next_marks_the_second_pass_of_a_repeated_hour() -> None:
     result = run("next", "*/30 * * * *", "-n", "3", *NEW_YORK, "--after", "2026-11-01T05:00:00Z")
 
     notes = [line[58:] for line in result.stdout.splitlines()[1:]]
     assert notes == ["", "second pass of a repeated hour", "second pass of a repeated hour"]
 
 
-def test_json_carries_words_instants_and_warnings() -> None:
+def test_json_output_has_the_description_times_and_warnings() -> None:
     body = json.loads(run("next", "30 2 * * *", "-n", "1", "--json", *NEW_YORK, *BEFORE_SPRING).stdout)
 
     assert body["description"] == "At 02:30"
@@ -84,13 +84,13 @@ def test_json_carries_words_instants_and_warnings() -> None:
     assert [warning["code"] for warning in body["warnings"]] == ["gap"]
 
 
-def test_next_of_a_schedule_that_is_over_says_so_on_stderr() -> None:
+def test_next_reports_on_stderr_that_a_schedule_is_over() -> None:
     result = run("next", "at 2020-01-01T00:00:00Z")
 
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "it never fires again\n")
 
 
-def test_explain_shows_what_a_hash_stands_for() -> None:
+def test_explain_shows_the_expression_that_h_stands_for() -> None:
     result = run("explain", "H 3 * * *", "--name", "nightly-report")
 
     assert "H 3 * * * stands for 4 3 * * *" in result.stdout
@@ -111,7 +111,7 @@ def test_check_puts_warnings_on_stderr() -> None:
 
 
 @pytest.mark.parametrize("expression", ["0 0 30 2 *", "at 2020-01-01T00:00:00Z"])
-def test_check_fails_what_never_fires(expression: str) -> None:
+def test_check_fails_for_a_schedule_that_never_fires(expression: str) -> None:
     result = run("check", expression)
 
     assert result.exit_code == 1
@@ -119,7 +119,7 @@ def test_check_fails_what_never_fires(expression: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["next", "explain", "check"])
-def test_a_caret_stands_under_every_fault(command: str) -> None:
+def test_a_caret_marks_every_error(command: str) -> None:
     result = run(command, "0 25 * * MONDAY")
 
     assert result.exit_code == 2
@@ -134,7 +134,7 @@ def test_a_caret_stands_under_every_fault(command: str) -> None:
     ]
 
 
-def test_the_caret_keeps_its_place_in_a_long_text() -> None:
+def test_the_caret_is_in_the_right_column_of_a_long_text() -> None:
     line, caret = run("check", "1," * 120 + "99 * * * *").stderr.splitlines()[1:3]
 
     assert len(line) <= 110
@@ -169,13 +169,13 @@ def test_json_output_lists_schedule_errors() -> None:
         ("2026-12-24 10:00", "2026-12-25T08:00:00Z"),
     ],
 )
-def test_after_takes_times_in_the_zone_of_the_schedule(after: str, first: str) -> None:
+def test_after_accepts_times_in_the_zone_of_the_schedule(after: str, first: str) -> None:
     result = run("next", "0 9 * * *", "-z", "Europe/Paris", "-n", "1", "--after", after, "--json")
 
     assert json.loads(result.stdout)["upcoming"][0]["at"] == first
 
 
-def test_after_that_is_no_time_says_how_to_write_one() -> None:
+def test_an_invalid_after_explains_how_to_write_a_time() -> None:
     result = run("next", "0 9 * * *", "--after", "whenever")
 
     assert result.exit_code == 2
@@ -224,7 +224,7 @@ def test_colour_is_for_terminals_only() -> None:
     assert "\x1b" not in run_on_a_terminal("cron", "check", "60 * * * *", NO_COLOR="1")
 
 
-def test_a_reader_that_has_gone_is_no_disaster() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     done = subprocess.run(
         f"{COMMAND} cron next '* * * * * *' -n 10000 | head -n 1",
         shell=True,
@@ -236,7 +236,7 @@ def test_a_reader_that_has_gone_is_no_disaster() -> None:
     assert (done.stdout.strip(), done.stderr) == ("UTC                                 UTC", "")
 
 
-def test_zones_complete() -> None:
+def test_time_zones_are_completed() -> None:
     done = run_process(
         _HOURBELL_COMPLETE="bash_complete", COMP_WORDS="hourbell cron next --timezone europe/par", COMP_CWORD="4"
     )

@@ -27,7 +27,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(command, arguments)
 
 
-def test_migrate_lists_what_was_run_and_then_there_is_nothing_to_do(folder: Path) -> None:
+def test_migrate_lists_the_migrations_it_ran_and_a_second_run_finds_none(folder: Path) -> None:
     first, second = run("migrate"), run("migrate")
 
     assert (first.exit_code, first.stdout.splitlines()) == (0, [f"{title}  applied" for title in TITLES])
@@ -46,13 +46,13 @@ def test_status_fails_while_migrations_are_pending() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["status"], ["sql"], ["sql", "--pending"]])
-def test_looking_makes_no_file(arguments: list[str], folder: Path) -> None:
+def test_status_creates_no_file(arguments: list[str], folder: Path) -> None:
     run(*arguments)
 
     assert list(folder.iterdir()) == []
 
 
-def test_json_is_for_scripts() -> None:
+def test_json_output_is_machine_readable() -> None:
     pending, run_now, applied = run("status", "--json"), run("migrate", "--json"), run("status", "--json")
 
     assert json.loads(pending.stdout)[0] == {"number": 15, "name": "baseline", "applied": False}
@@ -69,7 +69,7 @@ def test_sql_prints_every_migration_or_only_the_pending_ones() -> None:
     assert (pending.exit_code, pending.stdout) == (0, "")
 
 
-def test_sql_for_postgresql_needs_no_server_to_be_read() -> None:
+def test_printing_sql_for_postgresql_needs_no_server() -> None:
     result = run("sql", "--database-url", "postgresql://localhost:1/jobs")
 
     assert result.exit_code == 0
@@ -85,7 +85,7 @@ def test_the_database_comes_from_the_settings(folder: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("verb", ["migrate", "status"])
-def test_a_database_out_of_reach_is_told_without_its_password(verb: str) -> None:
+def test_an_unreachable_database_is_reported_without_its_password(verb: str) -> None:
     result = run(verb, "--database-url", "postgresql://u:hunter2@127.0.0.1:1/jobs")
 
     assert result.exit_code == 1
@@ -95,7 +95,7 @@ def test_a_database_out_of_reach_is_told_without_its_password(verb: str) -> None
 
 
 @pytest.mark.parametrize("verb", ["migrate", "status"])
-def test_a_file_that_is_no_database_is_told(verb: str, folder: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported(verb: str, folder: Path) -> None:
     (folder / "hourbell.db").write_text("a letter, and not a short one. " * 200)
     result = run(verb)
 
@@ -104,7 +104,7 @@ def test_a_file_that_is_no_database_is_told(verb: str, folder: Path) -> None:
     assert "the file is not a SQLite database\n" in result.stderr
 
 
-def test_a_folder_that_does_not_exist_is_told() -> None:
+def test_a_missing_folder_is_reported() -> None:
     result = run("migrate", "--database-url", "sqlite:////nowhere/at/all.db")
 
     assert result.exit_code == 1
@@ -122,7 +122,7 @@ def test_bad_settings_exit_with_2_and_a_malformed_url_with_1(monkeypatch: pytest
     assert bad.stderr.startswith("error: HOURBELL_LEASE is 'soon'; write a duration")
 
 
-def test_a_required_database_that_is_missing_exits_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_required_database_url_exits_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOURBELL_REQUIRE_DATABASE", "1")
 
     assert run("migrate").exit_code == 2
@@ -150,7 +150,7 @@ async def test_postgresql_is_migrated_the_same_way() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_database_that_is_not_there_is_told() -> None:
+async def test_a_missing_database_is_reported() -> None:
     async with PostgresDatabase.made() as database:
         url = database.url.replace("hourbell_test_", "no_such_")
         result = await asyncio.to_thread(run, "status", "--database-url", url)
@@ -160,7 +160,7 @@ async def test_a_database_that_is_not_there_is_told() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_schema_from_a_newer_release_is_left_alone() -> None:
+async def test_a_schema_of_a_newer_release_is_left_alone() -> None:
     async with PostgresDatabase.made() as database:
         await database.sql("insert into hourbell.migrations values (9999, 'later', 'x', now())")
         result = await asyncio.to_thread(run, "migrate", "--database-url", database.url)

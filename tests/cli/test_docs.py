@@ -25,7 +25,7 @@ def test_every_command_of_the_page_prints_what_it_shows(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep  # a minute and more, for processes that start one after another
-def test_every_command_of_the_page_ends_as_it_shows_on_a_terminal_too(tmp_path: Path) -> None:
+def test_every_command_of_the_page_exits_as_shown_on_a_terminal_too(tmp_path: Path) -> None:
     with live(tmp_path) as node:
         for step in steps_of(PAGE):
             if not any("nobody can confirm" in line for line in step.shown):

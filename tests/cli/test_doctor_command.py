@@ -84,7 +84,7 @@ def test_the_page_lists_every_finding_with_its_severity() -> None:
     assert listed == {name: str(check.severity) for name, check in CHECKS.items()}
 
 
-def test_json_is_for_scripts() -> None:
+def test_json_output_is_machine_readable() -> None:
     migrate()
     sql(BROKEN_JOB.format("hourbell_"))
     result = run("--json")
@@ -99,7 +99,7 @@ def test_json_is_for_scripts() -> None:
     assert set(body["findings"][0]) == {"check", "severity", "message", "count", "rows", "repair", "sql"}
 
 
-def test_statements_that_repair_are_there_to_be_copied() -> None:
+def test_repair_statements_can_be_copied() -> None:
     migrate()
     sql(
         BROKEN_JOB.format("hourbell_")
@@ -113,7 +113,7 @@ def test_statements_that_repair_are_there_to_be_copied() -> None:
     assert (before.exit_code, run().exit_code) == (1, 0)
 
 
-def test_a_database_that_is_not_migrated_says_how_to(folder: Path) -> None:
+def test_an_unmigrated_database_explains_how_to_migrate(folder: Path) -> None:
     apsw.Connection(str(folder / "hourbell.db")).execute("create table another (id)").fetchall()
     result = run()
 
@@ -122,7 +122,7 @@ def test_a_database_that_is_not_migrated_says_how_to(folder: Path) -> None:
     assert "Run: hourbell db migrate." in result.stdout
 
 
-def test_looking_makes_no_file_and_leaves_none(folder: Path) -> None:
+def test_doctor_creates_and_leaves_no_files(folder: Path) -> None:
     missing = run()
     made = list(folder.iterdir())
     migrate()
@@ -133,7 +133,7 @@ def test_looking_makes_no_file_and_leaves_none(folder: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["hourbell.db"]
 
 
-def test_a_file_that_is_no_database_is_told(folder: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported(folder: Path) -> None:
     (folder / "hourbell.db").write_text("a letter, and not a short one. " * 200)
     result = run()
 
@@ -141,7 +141,7 @@ def test_a_file_that_is_no_database_is_told(folder: Path) -> None:
     assert "the file is not a SQLite database\n" in result.stderr
 
 
-def test_a_database_out_of_reach_is_told_without_its_password() -> None:
+def test_an_unreachable_database_is_reported_without_its_password() -> None:
     result = run("--database-url", "postgresql://u:hunter2@127.0.0.1:1/jobs")
 
     assert result.exit_code == 1
@@ -162,7 +162,7 @@ def test_help_starts_with_examples() -> None:
 
 
 @pytest.mark.anyio
-async def test_postgresql_is_examined_the_same_way() -> None:
+async def test_postgresql_is_examined_in_the_same_way() -> None:
     async with PostgresDatabase.made() as database:
         url = ("--database-url", database.url)
         healthy = await asyncio.to_thread(run, "--json", *url)
@@ -175,7 +175,7 @@ async def test_postgresql_is_examined_the_same_way() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_database_that_has_not_seen_hourbell_and_one_that_is_not_there_are_told() -> None:
+async def test_a_database_without_hourbell_and_a_missing_database_are_reported() -> None:
     async with PostgresDatabase.made(migrated=False) as database:
         new = await asyncio.to_thread(run, "--database-url", database.url)
         gone = await asyncio.to_thread(run, "--database-url", database.url.replace("hourbell_test_", "no_such_"))

@@ -36,7 +36,7 @@ def node(folder: Path) -> Iterator[Live]:
         yield made
 
 
-def test_what_is_exported_can_be_applied_and_changes_nothing(node: Live, tmp_path: Path) -> None:
+def test_an_export_can_be_applied_and_changes_nothing(node: Live, tmp_path: Path) -> None:
     text = '[[job]]\nname = "again"\nschedule = "0 9 * * *"\ntarget = { type = "task", name = "t" }\ntags = ["x"]\n'
     node.ok("apply", "-f", "-", "--source", "again", given=text)
     exported = node.ok("export", "--source", "again")
@@ -60,7 +60,7 @@ def test_payloads_and_bodies_too_long_for_a_list_are_exported_whole(node: Live) 
     assert (exported["payload"], exported["target"]) == (job["payload"], target)
 
 
-def test_a_file_that_is_there_is_left_alone(node: Live, tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(node: Live, tmp_path: Path) -> None:
     file = tmp_path / "jobs.toml"
     file.write_text("mine")
     done = node.run("export", "-f", str(file))
@@ -69,7 +69,7 @@ def test_a_file_that_is_there_is_left_alone(node: Live, tmp_path: Path) -> None:
     assert "cannot be written" in node.run("export", "-f", str(tmp_path / "no" / "jobs.toml")).stderr
 
 
-def test_secrets_are_told_and_not_exported(node: Live) -> None:
+def test_secrets_are_reported_and_not_exported(node: Live) -> None:
     target = json.dumps({"type": "http", "url": node.receiver, "secret": "generate", "headers": {"A": "env:TOKEN"}})
     body = '{"job": [{"name": "signed", "schedule": "@yearly", "target": %s}]}' % target  # noqa: UP031
     made = node.run("apply", "-f", "-", "--source", "signed", given=body, TOKEN="very-hidden")
@@ -84,7 +84,7 @@ def test_secrets_are_told_and_not_exported(node: Live) -> None:
     assert node.ok("diff", "-f", "-", given=exported.stdout).splitlines()[-1] == "nothing to change"
 
 
-def test_jobs_are_asked_for_by_the_page(node: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_are_fetched_page_by_page(node: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         node.create(f"paged-{number}", "--tag", "paged")
     asked = []
@@ -100,7 +100,7 @@ def test_jobs_are_asked_for_by_the_page(node: Live, monkeypatch: pytest.MonkeyPa
     assert asked == ["/api/v1/jobs"]
 
 
-def test_jobs_of_several_owners_have_no_source_and_say_whose_they_are(node: Live) -> None:
+def test_jobs_of_several_owners_are_exported_without_a_source_and_with_their_owners(node: Live) -> None:
     node.create("by-hand", "--tag", "mixed")
     given = '[[job]]\nname = "by-file"\nschedule = "@daily"\ntarget = { type = "task", name = "t" }\ntags = ["mixed"]\n'
     node.ok("apply", "-f", "-", "--source", "mixed", given=given)
@@ -115,7 +115,7 @@ def test_jobs_of_several_owners_have_no_source_and_say_whose_they_are(node: Live
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_pause_that_somebody_made_is_told_and_not_written(node: Live, form: Format) -> None:
+def test_a_pause_by_an_operator_is_reported_and_not_exported(node: Live, form: Format) -> None:
     source, task = f"pause-{form}", 'target = { type = "task", name = "t" }'
     given = f'[[job]]\nname = "{source}-a"\nschedule = "@daily"\n{task}\n\n'
     given += f'[[job]]\nname = "{source}-b"\nschedule = "@daily"\n{task}\nenabled = false\n'
@@ -130,7 +130,7 @@ def test_a_pause_that_somebody_made_is_told_and_not_written(node: Live, form: Fo
     assert node.ok("apply", "-f", "-", given=done.stdout).splitlines()[-1] == "nothing to change"
 
 
-def test_a_job_that_makes_no_sense_is_told_and_the_others_are_written(node: Live, folder: Path) -> None:
+def test_a_job_that_cannot_be_read_is_reported_and_the_others_are_exported(node: Live, folder: Path) -> None:
     for name in ("broken-a", "broken-b"):
         node.create(name, "--tag", "broken")
     [path] = folder.glob("*.db")
@@ -145,7 +145,7 @@ def test_a_job_that_makes_no_sense_is_told_and_the_others_are_written(node: Live
     assert [job.definition.name for job in read_jobs_file(done.stdout, "toml", str).jobs] == ["broken-b"]
 
 
-def test_a_job_in_error_is_not_written_as_far_as_it_goes() -> None:
+def test_a_job_in_error_is_not_exported() -> None:
     raw = {"id": "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e", "version": 1, "state": "error", "error": "retry is 5"}
     export = Export()
     export.add(read(Job, {**raw, "name": "a", "schedule": "@daily", "target": {"type": "task", "name": "t"}}))

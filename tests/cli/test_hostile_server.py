@@ -82,7 +82,7 @@ def controls(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "trigger", "delete"])
-def test_names_of_jobs_to_confirm_are_printed_as_text(server: Server, verb: str) -> None:
+def test_names_in_a_confirmation_are_printed_without_control_characters(server: Server, verb: str) -> None:
     state = {"state": "active", "paused": None} if verb == "pause" else {}
     server.answers["/jobs"] = {"items": [job(**state)], "next_cursor": None}
     output = server.run("job", verb, "--all")
@@ -91,7 +91,7 @@ def test_names_of_jobs_to_confirm_are_printed_as_text(server: Server, verb: str)
     assert controls(output) == set()
 
 
-def test_a_rotated_secret_is_printed_as_text(server: Server) -> None:
+def test_a_rotated_secret_is_printed_without_control_characters(server: Server) -> None:
     server.answers["/jobs/a/rotate-secret"] = {"secret": f"whsec_{EVIL}", "old_valid_until": None}
     output = server.run("job", "rotate-secret", "a")
 
@@ -99,7 +99,7 @@ def test_a_rotated_secret_is_printed_as_text(server: Server) -> None:
     assert controls(output) == set()
 
 
-def test_what_was_applied_is_printed_as_text(server: Server, tmp_path: Path) -> None:
+def test_applied_changes_are_printed_without_control_characters(server: Server, tmp_path: Path) -> None:
     file = tmp_path / "jobs.toml"
     file.write_text(JOBS_FILE)
     server.answers["/jobs/apply"] = plan()
@@ -121,7 +121,7 @@ def test_an_export_holds_no_control_characters(server: Server, form: str) -> Non
 
 
 @pytest.mark.parametrize("field", ["name", "schedule", "version", "state"])
-def test_an_answer_of_other_types_is_none_of_ours(server: Server, field: str) -> None:
+def test_an_answer_with_wrong_types_is_reported_as_not_from_hourbell(server: Server, field: str) -> None:
     server.answers["/jobs/a"] = job(**{field: [EVIL] if field != "version" else EVIL})
     output = server.run("job", "get", "a")
 
@@ -130,7 +130,7 @@ def test_an_answer_of_other_types_is_none_of_ours(server: Server, field: str) ->
 
 
 @pytest.mark.parametrize("name", ["a; touch owned", "$(touch owned)", "`touch owned`", "a b", f"a{EVIL}", "a\nplain,b"])
-def test_a_shell_is_offered_no_name_that_it_would_run(
+def test_completion_offers_no_name_that_the_shell_would_run(
     server: Server, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOURBELL_URL", server.url)

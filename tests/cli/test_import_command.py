@@ -40,11 +40,11 @@ def test_a_crontab_becomes_a_jobs_file_on_stdout() -> None:
     )
 
 
-def test_what_is_piped_needs_no_dash() -> None:
+def test_piped_input_needs_no_dash() -> None:
     assert run(given=GOOD).stdout == run("-", given=GOOD).stdout
 
 
-def test_lines_with_problems_are_told_and_the_rest_is_printed() -> None:
+def test_lines_with_problems_are_reported_and_the_rest_is_converted() -> None:
     result = run("-", "-z", "UTC", given=BAD)
 
     assert result.exit_code == 1
@@ -60,7 +60,7 @@ def test_lines_with_problems_are_told_and_the_rest_is_printed() -> None:
     )
 
 
-def test_a_source_is_written_and_names_begin_as_asked() -> None:
+def test_the_source_is_written_and_names_get_the_prefix() -> None:
     result = run("-", "-z", "UTC", "--source", "web1-cron", "--prefix", "web1-", given=GOOD)
 
     assert result.stdout.startswith('source = "web1-cron"\n\n[[job]]\nname = "web1-backup"\n')
@@ -81,13 +81,13 @@ def test_every_format_reads_as_the_same_jobs(format: Format, path: Path) -> None
         assert format != "json" or comment.removeprefix("# ") in result.stderr
 
 
-def test_json_is_a_jobs_file_too() -> None:
+def test_json_output_is_a_jobs_file_too() -> None:
     body = json.loads(run("-", "-o", "json", given=GOOD).stdout)
 
     assert body["job"][0]["schedule"] == "0 3 * * *"
 
 
-def test_the_form_is_guessed_and_told_and_can_be_said() -> None:
+def test_the_crontab_format_is_guessed_and_reported_and_can_be_set() -> None:
     line = "0 3 * * * root /bin/backup\n"
 
     guessed = run("-", given=line)
@@ -96,11 +96,11 @@ def test_the_form_is_guessed_and_told_and_can_be_said() -> None:
     assert names(run("-", "--user", given=line).stdout) == ["root"]
 
 
-def test_without_a_zone_it_says_which_one_was_taken() -> None:
+def test_without_a_time_zone_the_one_used_is_reported() -> None:
     assert "in UTC; --timezone sets another" in run("-", given=GOOD).stderr
 
 
-def test_a_crontab_that_is_not_utf_8_is_read_all_the_same() -> None:
+def test_a_crontab_that_is_not_utf_8_is_read() -> None:
     result = run("-", given="# für\n@daily /bin/x\n".encode("latin-1"))
 
     assert "note: the crontab is not UTF-8; it was read as Latin-1" in result.stderr
@@ -125,7 +125,7 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str], message: str) -> None:
     assert result.stdout == ""
 
 
-def test_on_a_terminal_without_a_file_it_does_not_wait() -> None:
+def test_on_a_terminal_without_a_file_it_does_not_wait_for_input() -> None:
     ours, theirs = os.openpty()
     try:
         done = subprocess.run(
@@ -159,7 +159,7 @@ def test_help_begins_with_examples_that_run(arguments: list[str], tmp_path: Path
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "MAILTO=me\n"])
-def test_a_crontab_without_an_entry_is_told_to_have_no_job(text: str) -> None:
+def test_a_crontab_without_entries_is_reported(text: str) -> None:
     done = CliRunner().invoke(hourbell, ["import", "crontab", "-"], input=text)
 
     assert done.exit_code == 0

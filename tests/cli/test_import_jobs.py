@@ -13,7 +13,7 @@ def lines(node: Live, *names: str) -> str:
     return "".join(f"{json.dumps(job)}\n" for job in jobs)
 
 
-def test_jobs_are_made_changed_and_left_alone_by_their_names(node: Live, tmp_path: Path) -> None:
+def test_jobs_are_created_updated_and_left_unchanged_by_name(node: Live, tmp_path: Path) -> None:
     (tmp_path / "shop.ndjson").write_text(lines(node, "one", "two"))
     first = node.run("import", "jobs", str(tmp_path / "shop.ndjson"), "--source", "shop")
     second = node.run("import", "jobs", "-", "--source", "shop", given=lines(node, "one"))
@@ -28,7 +28,7 @@ def test_jobs_are_made_changed_and_left_alone_by_their_names(node: Live, tmp_pat
     assert node.ok("job", "list", "--source", "shop", "-o", "name") == "one\ntwo\n"
 
 
-def test_what_is_refused_is_told_with_its_line_and_keeps_no_other_out(node: Live) -> None:
+def test_a_refused_line_is_reported_with_its_number_and_does_not_affect_others(node: Live) -> None:
     bad = json.dumps({"name": "bad", "schedule": "0 2x * * *", "target": {"type": "http", "url": "x"}})
     done = node.run("import", "jobs", "-", given=f"{bad}\n{lines(node, 'kept')}{{\n")
 
@@ -54,7 +54,7 @@ def test_the_exit_code_does_not_depend_on_the_order_of_lines(node: Live, turn: i
     assert node.run("import", "jobs", "-", "--source", "yours", given=given).exit_code == 2
 
 
-def test_json_is_what_the_api_answers(node: Live) -> None:
+def test_json_output_is_the_answer_of_the_api(node: Live) -> None:
     args = ("import", "jobs", "-", "--dry-run")
     whole = json.loads(node.ok(*args, "--json", given=lines(node, "dry")))
     each = node.ok(*args, "-o", "ndjson", given=lines(node, "dry"))
@@ -65,7 +65,7 @@ def test_json_is_what_the_api_answers(node: Live) -> None:
     assert node.run("job", "get", "dry").exit_code == 3
 
 
-def test_pruning_says_what_it_would_delete_and_needs_yes_without_a_terminal(node: Live, tmp_path: Path) -> None:
+def test_pruning_shows_what_it_would_delete_and_needs_yes_without_a_terminal(node: Live, tmp_path: Path) -> None:
     node.ok("import", "jobs", "-", "--source", "pruned", given=lines(node, "stays", "goes"))
     (tmp_path / "less.ndjson").write_text(lines(node, "stays"))
     args = ("import", "jobs", str(tmp_path / "less.ndjson"), "--source", "pruned", "--prune")
@@ -81,14 +81,14 @@ def test_pruning_says_what_it_would_delete_and_needs_yes_without_a_terminal(node
     assert node.run("job", "get", "goes").exit_code == 3
 
 
-def test_a_pipe_that_is_pruned_with_is_read_once(node: Live) -> None:
+def test_piped_input_with_prune_is_read_once(node: Live) -> None:
     node.ok("import", "jobs", "-", "--source", "pipe", given=lines(node, "pipe-1", "pipe-2"))
     done = node.run("import", "jobs", "-", "--source", "pipe", "--prune", "--yes", given=lines(node, "pipe-1"))
 
     assert (done.exit_code, node.ok("job", "list", "--source", "pipe", "-o", "name")) == (0, "pipe-1\n")
 
 
-def test_a_person_is_asked_before_jobs_are_deleted_and_sees_how_far_it_is(node: Live, tmp_path: Path) -> None:
+def test_on_a_terminal_pruning_asks_and_shows_progress(node: Live, tmp_path: Path) -> None:
     node.ok("import", "jobs", "-", "--source", "asked", given=lines(node, "asked-1", "asked-2"))
     (tmp_path / "less.ndjson").write_text(lines(node, "asked-1"))
     args = ("import", "jobs", str(tmp_path / "less.ndjson"), "--source", "asked", "--prune")
@@ -109,7 +109,7 @@ def test_a_person_is_asked_before_jobs_are_deleted_and_sees_how_far_it_is(node: 
         (["-", "--server", "http://127.0.0.1:1"], 1, "the server is unreachable"),
     ],
 )
-def test_what_cannot_be_done_is_told_with_its_exit_code(
+def test_failures_are_reported_with_their_exit_codes(
     node: Live, arguments: list[str], exit_code: int, message: str
 ) -> None:
     done = node.run("import", "jobs", *arguments, given="")

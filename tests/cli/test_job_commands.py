@@ -10,7 +10,7 @@ from hourbell.cli.job.definition import definition_of, redefined
 from tests.cli.live import Live, live
 
 
-def test_a_job_is_made_shown_listed_and_deleted(node: Live) -> None:
+def test_a_job_is_created_shown_listed_and_deleted(node: Live) -> None:
     made = node.ok(
         *("job", "create", "made", "--schedule", "0 3 * * *", "--timezone", "America/New_York"),
         *(
@@ -36,7 +36,7 @@ def test_a_job_is_made_shown_listed_and_deleted(node: Live) -> None:
     assert node.run("job", "get", "made").exit_code == 3
 
 
-def test_jobs_are_listed_by_what_needs_attention(node: Live) -> None:
+def test_jobs_can_be_filtered_by_attention(node: Live) -> None:
     for name in ("watched-1", "watched-2"):
         node.create(name, "--tag", "watched")
     node.ok("job", "pause", "watched-2")
@@ -59,7 +59,7 @@ def test_a_list_is_a_table_or_the_body_of_the_api(node: Live) -> None:
     assert "there are more than these 2; -n shows more" in first.stderr
 
 
-def test_a_dry_run_shows_instants_and_warnings_and_does_nothing(node: Live) -> None:
+def test_a_dry_run_shows_times_and_warnings_and_changes_nothing(node: Live) -> None:
     args = ("--schedule", "30 2 * * *", "--timezone", "America/New_York", "--url", node.receiver)
     done = node.run("job", "create", "dry", *args, "--dry-run")
 
@@ -69,7 +69,7 @@ def test_a_dry_run_shows_instants_and_warnings_and_does_nothing(node: Live) -> N
     assert json.loads(node.ok("job", "create", "dry", *args, "--dry-run", "--json"))["dry_run"] is True
 
 
-def test_an_edit_changes_what_it_says_and_shows_before_and_after(node: Live) -> None:
+def test_an_edit_changes_only_the_given_fields_and_shows_before_and_after(node: Live) -> None:
     node.create("edited", "--tag", "old", "--payload", "1")
     dry = node.ok("job", "edit", "edited", "--schedule", "@hourly", "--dry-run")
     node.ok("job", "edit", "edited", "--schedule", "@hourly", "--method", "PUT", "--tag", "")
@@ -80,7 +80,7 @@ def test_an_edit_changes_what_it_says_and_shows_before_and_after(node: Live) -> 
     assert job["target"] == {"type": "http", "url": node.receiver, "method": "PUT"}
 
 
-def test_an_edit_may_change_the_kind_of_target(node: Live) -> None:
+def test_an_edit_may_change_the_type_of_the_target(node: Live) -> None:
     node.create("kind")
     node.ok("job", "edit", "kind", "--task", "send", "--arg", "days=7", "--arg", "to=all")
 
@@ -91,7 +91,7 @@ def test_an_edit_may_change_the_kind_of_target(node: Live) -> None:
     }
 
 
-def test_everything_a_job_has_can_be_said_and_is_shown(node: Live) -> None:
+def test_every_field_of_a_job_has_an_option_and_is_shown(node: Live) -> None:
     said = {
         "late_after": "10m",
         "max_age": "2h",
@@ -125,7 +125,7 @@ def test_a_generated_secret_is_shown_once(node: Live) -> None:
     assert "whsec_" not in quiet.stdout + node.ok("job", "get", "signed") + node.ok("job", "get", "signed", "--json")
 
 
-def test_a_payload_comes_from_a_file_or_a_pipe(node: Live, tmp_path: Path) -> None:
+def test_a_payload_can_come_from_a_file_or_a_pipe(node: Live, tmp_path: Path) -> None:
     (tmp_path / "payload.json").write_text('{"from": "file"}')
     node.create("from-file", "--payload", f"@{tmp_path / 'payload.json'}")
     node.ok("job", "edit", "from-file", "--payload", "-", given='{"from": "pipe"}')
@@ -133,7 +133,7 @@ def test_a_payload_comes_from_a_file_or_a_pipe(node: Live, tmp_path: Path) -> No
     assert node.json("job", "get", "from-file")["payload"] == {"from": "pipe"}
 
 
-def test_a_trigger_that_waits_tells_how_it_ended_by_its_exit_code(node: Live) -> None:
+def test_the_exit_code_of_a_waiting_trigger_shows_how_the_run_ended(node: Live) -> None:
     node.create("fine")
     node.create("broken", method="POST")
     node.create("hangs", "--timeout", "30s")
@@ -157,7 +157,7 @@ def test_the_same_key_triggers_once(node: Live) -> None:
     assert again["run_id"] == first["run_id"]
 
 
-def test_a_pause_has_a_note_and_an_end_and_is_taken_back(node: Live) -> None:
+def test_a_pause_has_a_note_and_an_end_and_can_be_resumed(node: Live) -> None:
     node.create("rests")
     paused = node.ok("job", "pause", "rests", "--until", "2h", "--note", "maintenance")
     assert re.search(r"^paused until: +20.*\(UTC\)\npause note: +maintenance$", paused, re.MULTILINE)
@@ -180,14 +180,14 @@ def test_bulk_actions_count_first_and_need_yes_without_a_terminal(node: Live) ->
     assert node.run("job", "delete", "--tag", "bulk", "--yes").stderr.count("deleted bulk-") == 2
 
 
-def test_one_that_is_refused_keeps_no_other_out(node: Live) -> None:
+def test_a_refused_job_does_not_stop_the_others(node: Live) -> None:
     node.create("stays")
     done = node.run("job", "pause", "gone", "stays", "-o", "name")
 
     assert (done.exit_code, done.stdout) == (3, "stays\n")
 
 
-def test_a_backfill_says_what_time_it_means_and_fills_once(node: Live) -> None:
+def test_a_backfill_shows_how_it_read_the_range_and_fills_it_once(node: Live) -> None:
     node.ok("job", "create", "filled", "--schedule", "@daily", "--url", node.receiver, "--method", "GET")
     args = ("job", "backfill", "filled", "--from", "2026-03-01", "--to", "2026-03-03")
     dry = node.run(*args, "--dry-run", "-z", "Europe/Paris")
@@ -198,7 +198,7 @@ def test_a_backfill_says_what_time_it_means_and_fills_once(node: Live) -> None:
     assert "every scheduled time in that range already has a run" in node.run(*args).stderr
 
 
-def test_statistics_and_explanations_are_told(node: Live) -> None:
+def test_statistics_and_explanations_are_printed(node: Live) -> None:
     node.create("told")
     node.ok("job", "trigger", "told", "--wait")
 
@@ -212,7 +212,7 @@ def test_statistics_and_explanations_are_told(node: Live) -> None:
     assert node.json("explain", "told", "2026-01-01")["verdict"] == "before_the_job"
 
 
-def test_a_time_before_now_is_no_option(node: Live) -> None:
+def test_a_pause_end_in_the_past_is_refused(node: Live) -> None:
     node.create("before-now")
 
     for time in ("-2h", "-1d12h", "-2w"):
@@ -222,7 +222,7 @@ def test_a_time_before_now_is_no_option(node: Live) -> None:
 
 
 @pytest.mark.parametrize("time", ["now", "2 hours ago", "2026-01-01T00:00:00Z", "2026-01-01T09:00:00+09:00"])
-def test_a_time_that_is_the_same_in_every_zone_is_read_in_none(node: Live, time: str) -> None:
+def test_a_time_with_an_offset_needs_no_time_zone_note(node: Live, time: str) -> None:
     if node.run("job", "get", "in-tokyo").exit_code == 3:
         node.create("in-tokyo", "--timezone", "Asia/Tokyo")
 
@@ -258,7 +258,7 @@ def test_a_time_that_is_the_same_in_every_zone_is_read_in_none(node: Live, time:
         (["list", "--server", "http://127.0.0.1:1"], 1, "the server is unreachable: http://127.0.0.1:1"),
     ],
 )
-def test_what_cannot_be_done_is_told_with_its_exit_code(
+def test_failures_are_reported_with_their_exit_codes(
     node: Live, arguments: list[str], exit_code: int, message: str
 ) -> None:
     if node.run("job", "get", "known").exit_code == 3:
@@ -270,7 +270,7 @@ def test_what_cannot_be_done_is_told_with_its_exit_code(
     assert message in done.stderr
 
 
-def test_a_person_is_asked_and_sees_colours_unless_they_are_not_wanted(node: Live) -> None:
+def test_on_a_terminal_it_asks_and_uses_colour_unless_disabled(node: Live) -> None:
     node.create("seen", "--tag", "seen")
 
     status, screen = node.terminal("job", "pause", "--tag", "seen", typed="n\n")
@@ -283,14 +283,14 @@ def test_a_person_is_asked_and_sees_colours_unless_they_are_not_wanted(node: Liv
     assert (status, "paused" in screen, "\x1b" in screen) == (0, True, False)
 
 
-def test_a_target_of_another_kind_keeps_nothing_of_the_old_one() -> None:
+def test_a_new_target_type_drops_the_fields_of_the_old_one() -> None:
     old = {"target": {"type": "http", "url": "http://x/", "method": "GET"}}
 
     assert redefined(old, {"target": {"method": "PUT"}})["target"] == {**old["target"], "method": "PUT"}
     assert redefined(old, {"target": {"type": "task", "name": "t"}})["target"] == {"type": "task", "name": "t"}
 
 
-def test_a_payload_a_body_and_a_retry_policy_stand_in_the_place_of_the_old_ones_with_their_nulls(node: Live) -> None:
+def test_a_payload_body_or_retry_policy_is_replaced_as_a_whole_including_nulls(node: Live) -> None:
     node.create("replaced", "--payload", '{"a": 1, "b": {"c": 2}}', "--body", '{"x": 1}', "--header", "X-Team: billing")
     node.ok("job", "edit", "replaced", "--retry", '{"attempts": 5, "backoff": [10], "spread": 0.5}')
     node.ok("job", "edit", "replaced", "--payload", '{"b": {"d": null}}', "--body", '{"y": null}')
@@ -306,7 +306,7 @@ def test_a_payload_a_body_and_a_retry_policy_stand_in_the_place_of_the_old_ones_
     assert "body" not in node.json("job", "get", "replaced")["target"]
 
 
-def test_a_whole_target_keeps_nothing_of_the_old_one_but_the_secret_stays(node: Live) -> None:
+def test_a_complete_target_replaces_the_old_one_but_the_secret_stays(node: Live) -> None:
     target = {"type": "http", "url": f"{node.receiver}new", "body": {"z": None}}
     url = ("--url", node.receiver, "--method", "GET", "--header", "X-Team: billing", "--secret", "generate")
     node.ok("job", "create", "retargeted", "--schedule", "@daily", *url)
@@ -316,7 +316,7 @@ def test_a_whole_target_keeps_nothing_of_the_old_one_but_the_secret_stays(node: 
     assert (job["target"], [each["field"] for each in job["secrets"]]) == (target, ["signing"])
 
 
-def test_a_header_is_added_replaced_and_taken_away_by_itself(node: Live) -> None:
+def test_headers_are_added_replaced_and_removed_one_by_one(node: Live) -> None:
     node.create("headed", "--header", "X-Team: billing", "--header", "X-Keep: 1")
     node.ok("job", "edit", "headed", "--header", "x-team: mail", "--header", "X-New: 2")
     assert node.json("job", "get", "headed")["target"]["headers"] == {"X-Keep": "1", "x-team": "mail", "X-New": "2"}
@@ -336,7 +336,7 @@ def test_an_argument_may_be_null(node: Live) -> None:
     assert node.json("job", "get", "argued")["target"]["args"] == {"a": None, "b": {"d": None}}
 
 
-def test_an_edit_leaves_a_pause_and_what_it_does_not_name_as_they_are(node: Live) -> None:
+def test_an_edit_leaves_a_pause_and_other_fields_unchanged(node: Live) -> None:
     node.create("left", "--ends-at", "2199-01-01", "--catch-up-window", "1h", "--jitter", "5s")
     node.ok("job", "pause", "left", "--until", "2h", "--note", "maintenance")
     before = node.json("job", "get", "left")
@@ -347,7 +347,7 @@ def test_an_edit_leaves_a_pause_and_what_it_does_not_name_as_they_are(node: Live
     assert changed == {"payload", "version", "updated_at"}
 
 
-def test_faults_name_the_flags_that_were_given(node: Live) -> None:
+def test_validation_errors_name_the_options_used(node: Live) -> None:
     wrong = ("job", "create", "x", "-s", "@daily", "--max-age", "soon")
     by_flags = node.run(*wrong, "--url", node.receiver, "--timeout", "2h", "--method", "GO").stderr
     by_json = node.run(*wrong, "--target", '{"type": "http", "url": "http://x/", "timeout": "2h"}').stderr
@@ -357,20 +357,20 @@ def test_faults_name_the_flags_that_were_given(node: Live) -> None:
     assert "  NAME: " in node.run("job", "create", "a b", "-s", "@daily", "--task", "t").stderr
 
 
-def test_a_description_keeps_its_lines(node: Live) -> None:
+def test_a_description_may_have_several_lines(node: Live) -> None:
     node.create("described", "--description", "first\n  second\n\nlast")
 
     assert re.search(r"^description:  +first\n +second\n\n +last\n", node.ok("job", "get", "described"), re.MULTILINE)
 
 
-def test_who_has_no_job_yet_is_told_how_to_begin(tmp_path: Path) -> None:
+def test_without_jobs_the_list_explains_how_to_create_one(tmp_path: Path) -> None:
     with live(tmp_path) as empty:
         assert "there is no job yet; create one with `hourbell job create`" in empty.run("job", "list").stderr
         assert "there is no such job; " in empty.run("job", "list", "--tag", "x").stderr
         assert empty.run("job", "list", "--json").stderr == ""
 
 
-def test_default_brings_a_default_back() -> None:
+def test_the_value_default_resets_a_field() -> None:
     given = {"catch_up": "default", "retry": "default", "starts_at": "default", "overlap": "skip"}
     assert definition_of(given) == {"catch_up": None, "overlap": "skip", "starts_at": None, "retry": "default"}
 

@@ -9,7 +9,7 @@ from tests.cli.live import Live
 SECRET = "whsec_" + "QUFB" * 8
 
 
-def test_upcoming_instants_are_shown_in_the_jobs_zone_and_in_utc(node: Live) -> None:
+def test_upcoming_times_are_shown_in_the_jobs_zone_and_in_utc(node: Live) -> None:
     node.ok("job", "create", "comes", "-s", "30 2 * * *", "-z", "America/New_York", "--url", node.receiver)
     shown = node.ok("job", "upcoming", "comes", "-n", "2", "--after", "2027-03-13T12:00:00Z").splitlines()
 
@@ -19,7 +19,7 @@ def test_upcoming_instants_are_shown_in_the_jobs_zone_and_in_utc(node: Live) -> 
     assert len(node.json("job", "upcoming", "comes", "-n", "4")["items"]) == 4
 
 
-def test_a_job_that_is_paused_has_nothing_to_come(node: Live) -> None:
+def test_a_paused_job_has_no_upcoming_times(node: Live) -> None:
     node.create("rested", "--paused")
 
     assert "note: it is paused; `hourbell job resume rested` ends that" in node.run("job", "upcoming", "rested").stderr
@@ -56,9 +56,7 @@ def test_an_edit_renames_a_job(node: Live) -> None:
     assert node.run("job", "get", "old-name").exit_code == 3
 
 
-def test_a_secret_of_ones_own_comes_from_a_file_or_a_pipe_never_from_the_command_line(
-    node: Live, tmp_path: Path
-) -> None:
+def test_a_given_secret_comes_from_a_file_or_a_pipe_never_from_the_command_line(node: Live, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(f"{SECRET}\n")
     args = ("-s", "@daily", "--url", node.receiver)
     filed = node.ok("job", "create", "filed", *args, "--secret", f"@{tmp_path / 'secret'}")
@@ -70,7 +68,7 @@ def test_a_secret_of_ones_own_comes_from_a_file_or_a_pipe_never_from_the_command
     assert (typed.exit_code, "write generate, @FILE or -" in typed.stderr) == (2, True)
 
 
-def test_a_secret_is_rotated_and_told_alone_on_stdout(node: Live) -> None:
+def test_a_rotated_secret_is_printed_alone_on_stdout(node: Live) -> None:
     node.ok("job", "create", "turned", "-s", "@daily", "--url", node.receiver, "--secret", "generate")
     done = node.run("job", "rotate-secret", "turned", "--keep-old", "48h")
 
@@ -79,13 +77,13 @@ def test_a_secret_is_rotated_and_told_alone_on_stdout(node: Live) -> None:
     assert json.loads(node.ok("job", "rotate-secret", "turned", "--json"))["secret"].startswith("whsec_")
 
 
-def test_the_first_secret_of_a_job_is_told_to_be_one(node: Live) -> None:
+def test_rotating_without_a_secret_reports_that_it_is_the_first(node: Live) -> None:
     node.create("unsigned")
 
     assert "note: it is the first one of this job" in node.run("job", "rotate-secret", "unsigned").stderr
 
 
-def test_a_definition_is_put_in_the_place_of_another(node: Live) -> None:
+def test_a_definition_can_be_replaced_as_a_whole(node: Live) -> None:
     made = node.create("placed", "--tag", "old")
     node.ok("job", "create", "placed", "-s", "@hourly", "--task", "t", "--replace")
     job = node.json("job", "get", "placed")
@@ -93,7 +91,7 @@ def test_a_definition_is_put_in_the_place_of_another(node: Live) -> None:
     assert (job["id"], job["schedule"], job["tags"], job["target"]["type"]) == (made, "@hourly", [], "task")
 
 
-def test_a_job_of_a_file_is_deleted_only_by_taking_it_over(node: Live) -> None:
+def test_a_job_of_a_file_can_be_deleted_only_by_taking_it_over(node: Live) -> None:
     line = json.dumps({"name": "theirs", "schedule": "@daily", "target": {"type": "http", "url": node.receiver}})
     node.ok("import", "jobs", "-", "--managed-by", "file", given=line)
 
@@ -102,7 +100,7 @@ def test_a_job_of_a_file_is_deleted_only_by_taking_it_over(node: Live) -> None:
     assert node.run("job", "delete", "theirs", "--take-over").exit_code == 0
 
 
-def test_a_wrong_zone_does_not_hide_what_is_wrong_with_the_schedule(node: Live) -> None:
+def test_an_invalid_zone_does_not_hide_errors_of_the_schedule(node: Live) -> None:
     done = node.run("job", "create", "x", "-z", "CEST", "-s", "61 * * * *", "--url", node.receiver)
 
     assert done.exit_code == 2
@@ -110,13 +108,13 @@ def test_a_wrong_zone_does_not_hide_what_is_wrong_with_the_schedule(node: Live) 
     assert "--timezone: unknown time zone 'CEST'; write an IANA name such as Europe/Paris" in done.stderr
 
 
-def test_a_local_time_in_a_wrong_zone_is_the_zones_fault(node: Live) -> None:
+def test_a_local_time_in_an_unknown_zone_is_reported_as_an_error_of_the_zone(node: Live) -> None:
     done = node.run("job", "edit", "x", "-z", "Europe/Pari", "--ends-at", "2199-01-01")
 
     assert (done.exit_code, "did you mean Europe/Paris?" in done.stderr) == (2, True)
 
 
-def test_versions_with_long_payloads_say_what_they_do_not_compare(node: Live) -> None:
+def test_comparing_versions_with_long_payloads_names_what_is_not_compared(node: Live) -> None:
     payload = json.dumps({"text": "x" * 5_000})
     node.create("grows", "--payload", "1")
     node.ok("job", "edit", "grows", "--payload", payload)

@@ -21,7 +21,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_total_is_drawn_as_a_bar_and_erased_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_with_a_total_is_a_bar_that_is_erased_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
     monkeypatch.setattr("hourbell.cli.shared.progress._OFTEN", 0.0)
     with Progress("importing", 200) as progress:
@@ -31,7 +31,7 @@ def test_a_total_is_drawn_as_a_bar_and_erased_at_the_end(monkeypatch: pytest.Mon
     assert screen.getvalue().endswith(ERASED)
 
 
-def test_without_a_total_what_is_done_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_without_a_total_is_a_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
     monkeypatch.setattr("hourbell.cli.shared.progress._OFTEN", 0.0)
     with Progress("removing old runs", unit="removed") as progress:
@@ -40,7 +40,7 @@ def test_without_a_total_what_is_done_is_counted(monkeypatch: pytest.MonkeyPatch
     assert screen.getvalue().split(ERASED)[1:-1] == ["removing old runs: …", "removing old runs: 1,200 removed"]
 
 
-def test_a_pipe_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_progress_is_written_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", pipe := io.StringIO())
     with Progress("importing", 10) as progress:
         progress.add(10)
@@ -48,7 +48,7 @@ def test_a_pipe_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pipe.getvalue() == ""
 
 
-def test_a_backfill_shows_that_it_goes_on(node: Live) -> None:
+def test_a_backfill_shows_progress(node: Live) -> None:
     node.ok("job", "create", "filled", "--schedule", "@daily", "--url", node.receiver, "--method", "GET")
     args = ("job", "backfill", "filled", "--from", "2026-03-01", "--to", "2026-03-03")
     piped = node.run(*args, "--dry-run")
@@ -58,14 +58,14 @@ def test_a_backfill_shows_that_it_goes_on(node: Live) -> None:
     assert (piped.exit_code, ERASED in piped.output) == (0, False)
 
 
-def test_a_migration_shows_that_it_goes_on(node: Live, tmp_path: Path) -> None:
+def test_a_migration_shows_progress(node: Live, tmp_path: Path) -> None:
     status, screen = node.terminal("db", "migrate", "--database-url", f"sqlite:///{tmp_path}/new.db")
 
     assert (status, "bringing the schema up to date: …" in screen) == (0, True)
     assert "0015_baseline  applied" in screen
 
 
-def test_old_runs_are_removed_now_after_somebody_was_asked(tmp_path: Path) -> None:
+def test_pruning_asks_and_then_removes_old_runs(tmp_path: Path) -> None:
     with live(tmp_path) as node:
         node.create("pruned")
         node.ok("job", "trigger", "pruned", "--wait")
@@ -90,7 +90,7 @@ def test_old_runs_are_removed_now_after_somebody_was_asked(tmp_path: Path) -> No
         assert node.json("run", "list", "--job", "pruned")["items"] == []
 
 
-def test_a_database_that_is_not_there_or_not_up_to_date_is_told(node: Live, tmp_path: Path) -> None:
+def test_a_missing_or_outdated_database_is_reported(node: Live, tmp_path: Path) -> None:
     url = ("--yes", "--database-url", f"sqlite:///{tmp_path}/old.db")
     missing = node.run("db", "prune", *url)
     sqlite3.connect(tmp_path / "old.db").execute("create table other (id)").connection.close()

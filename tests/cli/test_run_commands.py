@@ -15,7 +15,7 @@ from tests.cli.live import PATIENCE, Live
 from tests.examples.processes import until
 
 
-def test_dead_letters_are_listed_looked_at_and_replayed(node: Live) -> None:
+def test_dead_letters_are_listed_shown_and_replayed(node: Live) -> None:
     node.create("dead", method="POST")
     run = node.failed_run("dead")
 
@@ -44,7 +44,7 @@ def test_a_list_of_runs_names_its_zone(node: Live) -> None:
     assert "there is no such run" in node.run("run", "list", "--job", "zoned", "--until", "2026-01-01").stderr
 
 
-def test_runs_that_match_are_counted_and_need_yes_without_a_terminal(node: Live) -> None:
+def test_actions_on_matching_runs_count_first_and_need_yes_without_a_terminal(node: Live) -> None:
     node.create("many", method="POST")
     for _ in range(2):
         node.failed_run("many")
@@ -58,7 +58,7 @@ def test_runs_that_match_are_counted_and_need_yes_without_a_terminal(node: Live)
     assert "there is no run to discard" in node.run("run", "discard", "--job", "many", "--yes").stderr
 
 
-def test_a_run_that_waits_is_cancelled_once(node: Live) -> None:
+def test_a_waiting_run_is_cancelled_once(node: Live) -> None:
     node.create("waits", method="POST")
     node.ok("job", "edit", "waits", "--retry", "default")
     run = node.ok("job", "trigger", "waits", "-q").strip()
@@ -69,7 +69,7 @@ def test_a_run_that_waits_is_cancelled_once(node: Live) -> None:
     assert node.run("run", "watch", run).exit_code == 7
 
 
-def test_all_runs_are_meant_only_if_that_is_said(node: Live) -> None:
+def test_acting_on_all_runs_needs_the_all_option(node: Live) -> None:
     node.create("failing", method="POST")
     run = node.failed_run("failing")
 
@@ -77,7 +77,7 @@ def test_all_runs_are_meant_only_if_that_is_said(node: Live) -> None:
     assert "there is no run to discard" in node.run("run", "discard", "--all", "--job", "failing", "--yes").stderr
 
 
-def test_one_that_is_refused_keeps_no_other_out(node: Live) -> None:
+def test_a_refused_run_does_not_stop_the_others(node: Live) -> None:
     node.create("other", method="POST")
     run, missing = node.failed_run("other"), str(uuid4())
     done = node.run("run", "discard", missing, run)
@@ -100,7 +100,7 @@ def test_one_that_is_refused_keeps_no_other_out(node: Live) -> None:
         (["watch", "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e", "--timeout", "0"], 2, "write 90s, 15m, 2h30m or 1d"),
     ],
 )
-def test_what_cannot_be_done_is_told_with_its_exit_code(
+def test_failures_are_reported_with_their_exit_codes(
     node: Live, arguments: list[str], exit_code: int, message: str
 ) -> None:
     done = node.run("run", *arguments)
@@ -109,7 +109,7 @@ def test_what_cannot_be_done_is_told_with_its_exit_code(
     assert message in done.stderr
 
 
-def test_watching_streams_json_when_piped_and_draws_on_a_terminal(node: Live) -> None:
+def test_watching_streams_json_when_piped_and_redraws_on_a_terminal(node: Live) -> None:
     node.create("watched")
     run = node.ok("job", "trigger", "watched", "-q").strip()
 
@@ -120,7 +120,7 @@ def test_watching_streams_json_when_piped_and_draws_on_a_terminal(node: Live) ->
     assert re.search(r"state: +succeeded", screen)
 
 
-def test_watching_draws_again_in_the_same_place(node: Live) -> None:
+def test_watching_redraws_in_place(node: Live) -> None:
     node.create("redrawn", method="POST")
     node.ok("job", "edit", "redrawn", "--retry", '{"attempts": 2, "backoff": [6]}')  # time for the watch to start
     run = node.ok("job", "trigger", "redrawn", "-q").strip()
@@ -153,7 +153,7 @@ def test_watching_ends_after_a_time_or_when_interrupted(node: Live) -> None:
     assert f"\nrun {run} goes on; hourbell run watch {run}\n" in said
 
 
-def test_who_waits_is_told_what_happens_on_stderr(node: Live) -> None:
+def test_waiting_reports_progress_on_stderr(node: Live) -> None:
     node.create("stories", method="POST")
     node.ok("job", "edit", "stories", "--retry", '{"attempts": 2, "backoff": [1]}')
     done = node.run("job", "trigger", "stories", "--wait", "--json", "-z", "Asia/Tokyo")
@@ -170,7 +170,7 @@ def test_who_waits_is_told_what_happens_on_stderr(node: Live) -> None:
     assert json.loads(again.stdout)["state"] == "failed"
 
 
-def test_a_task_that_no_node_has_is_told_at_once(node: Live) -> None:
+def test_a_task_that_no_node_has_is_reported_at_once(node: Live) -> None:
     node.ok("job", "create", "unserved", "-s", "@yearly", "--task", "nobody_has_it")
     done = node.run("job", "trigger", "unserved")
     late = node.run("job", "trigger", "unserved", "--wait", "--timeout", "1s")
@@ -179,7 +179,7 @@ def test_a_task_that_no_node_has_is_told_at_once(node: Live) -> None:
     assert (late.exit_code, "pending: no node has the task nobody_has_it" in late.stderr) == (8, True)
 
 
-def test_what_is_tried_again_is_told_where_nothing_has_failed(node: Live) -> None:
+def test_a_retried_attempt_without_a_failure_is_reported_as_such(node: Live) -> None:
     node.create("hopeful", method="POST")
     node.ok("job", "edit", "hopeful", "--retry", "default")
     run = node.ok("job", "trigger", "hopeful", "-q").strip()
@@ -191,7 +191,7 @@ def test_what_is_tried_again_is_told_where_nothing_has_failed(node: Live) -> Non
     assert re.search(r"its next attempt, 20\d\d-.*Z$", listed.splitlines()[1])
 
 
-def test_the_beginning_of_an_id_is_enough(node: Live) -> None:
+def test_a_unique_prefix_of_a_run_id_is_enough(node: Live) -> None:
     node.create("short", method="POST")
     run = node.failed_run("short")
 
@@ -199,7 +199,7 @@ def test_the_beginning_of_an_id_is_enough(node: Live) -> None:
     assert node.ok("run", "discard", run[:18].upper()) == f"{run}\n"
 
 
-def test_top_streams_snapshots_when_piped_and_draws_on_a_terminal(node: Live) -> None:
+def test_top_streams_snapshots_when_piped_and_redraws_on_a_terminal(node: Live) -> None:
     node.create("topmost", method="POST")
     run = node.failed_run("topmost")
 
@@ -212,7 +212,7 @@ def test_top_streams_snapshots_when_piped_and_draws_on_a_terminal(node: Live) ->
     assert re.search(r"needs attention\r\nPROBLEM .*topmost .*\x1b\[\d+F\x1b\[J", screen, re.DOTALL)
 
 
-def test_a_token_comes_from_a_file_and_the_wrong_one_is_told(tmp_path: Path) -> None:
+def test_a_token_is_read_from_a_file_and_a_wrong_one_is_reported(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
     from hourbell.cli.main import hourbell

@@ -16,15 +16,15 @@ def run(id: str) -> Run:  # noqa: A002
     return read(Run, {**raw, "id": id, "state": "failed"})
 
 
-def test_a_beginning_stands_for_the_only_run_that_begins_so() -> None:
+def test_a_prefix_selects_the_only_run_that_begins_with_it() -> None:
     assert only_run([run(FIRST), run(SECOND), run(FIRST)], "5b0c7a52-6") == UUID(FIRST)
 
 
-def test_an_end_stands_for_the_only_run_that_ends_so() -> None:
+def test_a_suffix_selects_the_only_run_that_ends_with_it() -> None:
     assert only_run([run(FIRST), run(SECOND), run(FIRST)], "3b4d5f") == UUID(SECOND)
 
 
-def test_a_beginning_that_several_runs_have_is_refused_with_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_ambiguous_prefix_is_refused_with_the_matching_runs(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         only_run([run(FIRST), run(SECOND)], "5b0c7a")
     said = capsys.readouterr().err
@@ -34,7 +34,7 @@ def test_a_beginning_that_several_runs_have_is_refused_with_them(capsys: pytest.
     assert f"  {SECOND}  report, failed\n" in said
 
 
-def test_an_id_may_be_whole_or_only_a_part() -> None:
+def test_an_id_may_be_complete_or_a_part() -> None:
     assert read_part(FIRST) == UUID(FIRST)
     assert read_part("5B0C7A52-6c") == "5b0c7a52-6c"
     assert read_part("9D43-0f1c2a3b4d5e") == "9d43-0f1c2a3b4d5e"
@@ -44,6 +44,6 @@ def test_an_id_may_be_whole_or_only_a_part() -> None:
 @pytest.mark.parametrize(
     "text", ["5b0c7", "5b0c7-", "hourbell", "5b0c7a52--", f"{FIRST}f", "xxxxxx", "-9d43-", "6c1f-8b7e"]
 )
-def test_what_begins_or_ends_no_id_is_refused(text: str) -> None:
+def test_text_that_matches_no_id_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="first or last 6 characters"):
         read_part(text)

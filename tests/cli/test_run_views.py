@@ -40,7 +40,7 @@ def test_a_traceback_is_shown_line_by_line() -> None:
     assert lines[2:5] == [f"            {line}" for line in LINES[1:]]
 
 
-def test_an_attempt_without_a_begin_says_that_it_is_not_known() -> None:
+def test_an_attempt_without_a_start_time_is_shown_as_unknown() -> None:
     assert "started:    unknown" in shown(a_run(outcome="lost", error="the lease ran out"))
 
 
@@ -51,12 +51,12 @@ def test_a_late_success_of_a_failed_run_is_shown() -> None:
     assert shown(run)[:2] == ["attempt 1:     lost", "late outcome:  succeeded"]
 
 
-def test_whoever_waits_reads_a_traceback_line_by_line() -> None:
+def test_waiting_prints_a_traceback_line_by_line() -> None:
     first, *others = Story("UTC").news(a_run("retrying", error=ERROR))
 
     assert first == "attempt 1 failed; tried again at 2026-11-02 08:00:35 UTC"
     assert others == [f"  {line}" for line in LINES]
 
 
-def test_whoever_waits_reads_a_short_error_in_one_line() -> None:
+def test_waiting_prints_a_short_error_in_one_line() -> None:
     assert Story("UTC").news(a_run(error="HTTP 501")) == ["attempt 1 failed: HTTP 501", "failed"]

@@ -34,7 +34,7 @@ def run(*arguments: str, given: str | None = None) -> Result:
     return CliRunner().invoke(command, arguments, input=given)
 
 
-def test_a_secret_is_printed_alone_and_only_when_it_is_made(folder: Path) -> None:
+def test_a_secret_is_printed_alone_and_only_when_created(folder: Path) -> None:
     made = run("create", "hook")
 
     assert made.exit_code == 0
@@ -44,7 +44,7 @@ def test_a_secret_is_printed_alone_and_only_when_it_is_made(folder: Path) -> Non
     assert made.stdout.strip().encode() not in (folder / "hourbell.db").read_bytes()
 
 
-def test_a_rotation_keeps_the_old_one_for_a_while() -> None:
+def test_a_rotation_keeps_the_old_secret_valid_for_a_while() -> None:
     first, second = run("create", "hook"), run("rotate", "hook", "--keep-old", "48h")
 
     assert second.exit_code == 0
@@ -72,7 +72,7 @@ def test_a_header_is_read_from_stdin() -> None:
         (["rotate", "hook", "--keep-old", "soon"], 2, "write a duration of up to 365d"),
     ],
 )
-def test_what_cannot_be_done_is_told(arguments: list[str], exit_code: int, message: str) -> None:
+def test_failures_are_reported(arguments: list[str], exit_code: int, message: str) -> None:
     done = run(*arguments, given="canary")
 
     assert (done.exit_code, done.stdout) == (exit_code, "")
@@ -80,7 +80,7 @@ def test_what_cannot_be_done_is_told(arguments: list[str], exit_code: int, messa
     assert "canary" not in done.stderr
 
 
-def test_another_key_than_the_databases_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_other_than_the_databases_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     run("create", "hook")
     monkeypatch.setenv("HOURBELL_SECRET_KEY", "A" * 43 + "=")
 

@@ -20,7 +20,7 @@ from hourbell.cli.server.forecast import whole
 from tests.cli.live import PATIENCE, Live
 
 
-def test_status_tells_who_calls_whether_it_works_and_how_it_goes(node: Live) -> None:
+def test_status_shows_the_identity_the_health_and_the_load(node: Live) -> None:
     node.create("counted")
     shown, body = node.ok("status", "--since", "2h"), node.json("status")
 
@@ -40,7 +40,7 @@ def test_nodes_are_listed(node: Live) -> None:
     assert len(node.json("nodes")["items"]) == 1
 
 
-def test_the_audit_tells_who_did_what_to_a_job(node: Live) -> None:
+def test_the_audit_shows_who_changed_a_job(node: Live) -> None:
     job = node.create("audited")
     node.ok("job", "pause", "audited", "--note", "why")
     head, newest, first = node.ok("audit", "--job", "audited").splitlines()
@@ -52,7 +52,7 @@ def test_the_audit_tells_who_did_what_to_a_job(node: Live) -> None:
     assert node.run("audit", "--job", "nobody").exit_code == 3
 
 
-def test_the_audit_says_where_a_long_change_is(node: Live) -> None:
+def test_the_audit_names_the_url_of_a_long_change(node: Live) -> None:
     payload = json.dumps({"text": "x" * 5_000})
     node.create("lengthy", "--payload", payload)
     line = node.ok("audit", "--job", "lengthy").splitlines()[1]
@@ -65,7 +65,7 @@ def test_the_audit_says_where_a_long_change_is(node: Live) -> None:
     assert "lengthy" in node.run("audit", "--job", "lengthy").stderr
 
 
-def test_the_audit_of_a_job_that_is_gone_is_found_by_its_name(node: Live) -> None:
+def test_the_audit_of_a_deleted_job_is_found_by_its_name(node: Live) -> None:
     job = node.create("gone")
     node.ok("job", "delete", "gone")
     done = node.run("audit", "--job", "gone")
@@ -75,7 +75,7 @@ def test_the_audit_of_a_job_that_is_gone_is_found_by_its_name(node: Live) -> Non
     assert "note: there is no job 'gone' any more; this is what the newest 1,000 changes tell of it" in done.stderr
 
 
-def test_a_forecast_counts_what_comes_by_spans_of_time(node: Live) -> None:
+def test_a_forecast_counts_runs_by_time_span(node: Live) -> None:
     node.ok("job", "create", "hourly", "-s", "@hourly", "--url", node.receiver)
     head, *rows = node.ok("forecast", "--from", "+1d", "--bucket", "1h", "-n", "3").splitlines()
 
@@ -85,7 +85,7 @@ def test_a_forecast_counts_what_comes_by_spans_of_time(node: Live) -> None:
     assert len(node.json("forecast", "-n", "7")["buckets"]) == 7
 
 
-def test_a_forecast_counts_nothing_that_is_past(node: Live) -> None:
+def test_a_forecast_counts_no_past_times(node: Live) -> None:
     node.ok("job", "create", "midnight", "-s", "@daily", "--url", node.receiver)
     [past, coming] = node.json("forecast", "--from", "-10d", "--bucket", "9d", "-n", "2")["buckets"]
 
@@ -103,13 +103,13 @@ def test_a_forecast_counts_nothing_that_is_past(node: Live) -> None:
         (timedelta(days=7), "UTC", "2026-03-08T00:00:00"),
     ],
 )
-def test_spans_of_a_forecast_begin_on_the_clock(span: timedelta, zone: str, start: str) -> None:
+def test_spans_of_a_forecast_are_aligned_to_the_clock(span: timedelta, zone: str, start: str) -> None:
     now = datetime(2026, 3, 8, 13, 40, 21, 5, tzinfo=UTC)
 
     assert whole(now, span, zone) == datetime.fromisoformat(f"{start}Z")
 
 
-def test_a_server_of_another_kind_is_told(node: Live) -> None:
+def test_a_server_that_is_not_hourbell_is_reported(node: Live) -> None:
     with other_server() as url:
         done = node.run("job", "list", "--server", url)
 
@@ -117,7 +117,7 @@ def test_a_server_of_another_kind_is_told(node: Live) -> None:
 
 
 @pytest.mark.parametrize("command", ["status", "job get x", "job trigger x", "job delete x"])
-def test_a_web_server_that_knows_no_such_page_is_not_a_server_without_that_job(node: Live, command: str) -> None:
+def test_a_404_of_another_web_server_is_not_reported_as_a_missing_job(node: Live, command: str) -> None:
     done = node.run(*command.split(), "--server", node.receiver)
 
     assert (done.exit_code, done.stdout, "<" in done.stderr) == (1, "", False)
@@ -145,7 +145,7 @@ def other_server() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("which", ["late", "stuck", "orphans"])
-def test_the_lists_that_should_be_empty_say_so(node: Live, which: str) -> None:
+def test_empty_lists_of_problems_are_reported_as_good_news(node: Live, which: str) -> None:
     done = node.run("run", which)
 
     assert (done.exit_code, done.stdout) == (0, "")
@@ -153,7 +153,7 @@ def test_the_lists_that_should_be_empty_say_so(node: Live, which: str) -> None:
     assert node.json("run", which, "-n", "5") == {"items": [], "next_cursor": None}
 
 
-def test_events_stream_as_lines_of_json_and_end_after_so_many(node: Live) -> None:
+def test_events_stream_as_json_lines_and_end_after_a_count(node: Live) -> None:
     node.create("noisy")
     with listening(node, "-n", "1") as listener:
         assert listener.stdout is not None
@@ -210,7 +210,7 @@ def listening(node: Live, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
         process.communicate()
 
 
-def test_a_dry_run_counts_the_runs_and_does_nothing(node: Live) -> None:
+def test_a_dry_run_of_prune_counts_the_runs_and_removes_nothing(node: Live) -> None:
     node.create("dry-runs", method="POST")
     run = node.failed_run("dry-runs")
     for verb in ("replay", "discard"):

@@ -56,18 +56,20 @@ def test_a_time_is_read_in_its_zone(text: str, zone: str, instant: datetime) -> 
         ("1 day, 2 hours", datetime(2026, 3, 7, 1, tzinfo=UTC), datetime(2026, 3, 9, 5, tzinfo=UTC)),
     ],
 )
-def test_what_may_be_past_or_future_is_what_the_option_means(text: str, before: datetime, after: datetime) -> None:
+def test_a_bare_duration_is_past_or_future_depending_on_the_option(
+    text: str, before: datetime, after: datetime
+) -> None:
     assert parse_time(text, NOW, "UTC", "ago") == before
     assert parse_time(text, NOW, "UTC", "ahead") == after
 
 
-def test_a_time_of_day_is_that_of_the_zone() -> None:
+def test_a_time_of_day_is_in_the_given_zone() -> None:
     assert parse_time("18:00", NOW, "America/New_York", "ahead") == datetime(2026, 3, 8, 22, tzinfo=UTC)
     assert parse_time("18:00", NOW, "America/New_York", "ago") == datetime(2026, 3, 7, 23, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(("bare", "other"), [("ago", "tomorrow"), ("ahead", "ago")])
-def test_who_is_refused_is_offered_what_fits(bare: Direction, other: str) -> None:
+def test_an_error_suggests_only_forms_that_the_option_accepts(bare: Direction, other: str) -> None:
     with pytest.raises(ValueError, match="18:00") as caught:
         parse_time("soon", NOW, "UTC", bare)
     assert other not in str(caught.value)
@@ -91,13 +93,13 @@ def test_who_is_refused_is_offered_what_fits(bare: Direction, other: str) -> Non
         "ago",
     ],
 )
-def test_what_is_not_a_time_is_refused_with_a_way_out(text: str) -> None:
+def test_an_invalid_time_is_refused_with_suggestions(text: str) -> None:
     with pytest.raises(ValueError, match="tomorrow 09:00"):
         parse_time(text, NOW, "UTC")
 
 
 @pytest.mark.parametrize("text", ["+999999999d", "9999-12-31", "1969-12-31T00:00:00Z"])
-def test_a_time_beyond_the_calendar_is_told_as_that(text: str) -> None:
+def test_a_time_beyond_the_calendar_is_reported_as_such(text: str) -> None:
     with pytest.raises(ValueError, match=r"is out of range; write a time of the years 1970 to 2199$"):
         parse_time(text, NOW, "UTC")
 
@@ -131,12 +133,12 @@ def test_a_length_is_read(text: str, length: timedelta) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0s", "2", "-2h", "2x", "1h2d", "999999999w", "1 2h", "2 months"])
-def test_what_is_no_length_is_refused_with_a_way_out(text: str) -> None:
+def test_an_invalid_duration_is_refused_with_a_suggestion(text: str) -> None:
     with pytest.raises(ValueError, match="write 90s, 15m, 2h30m or 1d"):
         parse_length(text)
 
 
-def test_a_time_is_shown_as_the_clock_on_the_wall_reads() -> None:
+def test_a_time_is_shown_as_local_time() -> None:
     assert shown(NOW, "UTC") == "2026-03-08 03:00:00"
     assert shown(NOW, "America/New_York") == "2026-03-07 22:00:00 -05:00"
     assert shown(NOW, "../../Of/A/Hostile/Server") == "2026-03-08 03:00:00 +00:00"

@@ -31,7 +31,7 @@ def listed() -> list[dict[str, str | None]]:
     return found
 
 
-def test_a_token_is_printed_alone_and_only_when_it_is_made(folder: Path) -> None:
+def test_a_token_is_printed_alone_and_only_when_created(folder: Path) -> None:
     made = run("create", "admin", "--role", "admin")
     text = made.stdout.removesuffix("\n")
 
@@ -44,7 +44,7 @@ def test_a_token_is_printed_alone_and_only_when_it_is_made(folder: Path) -> None
     assert all(text.encode() not in path.read_bytes() for path in folder.iterdir())
 
 
-def test_a_token_lasts_90_days_or_as_long_as_is_said() -> None:
+def test_a_token_lasts_90_days_unless_set() -> None:
     run("create", "usual", "--role", "viewer")
     run("create", "short", "--role", "viewer", "--expires", "12h")
     run("create", "long", "--role", "viewer", "--expires", "never")
@@ -60,7 +60,7 @@ def _lasts(row: dict[str, str | None]) -> timedelta | None:
     return datetime.fromisoformat(expires) - datetime.fromisoformat(created) if expires else None
 
 
-def test_json_holds_the_token_once_and_all_that_is_listed() -> None:
+def test_json_output_has_the_token_once_and_all_its_fields() -> None:
     body = json.loads(run("create", "ci", "--role", "editor", "--json").stdout)
     text = body.pop("token")
 
@@ -69,7 +69,7 @@ def test_json_holds_the_token_once_and_all_that_is_listed() -> None:
     assert (body["name"], body["role"], body["revoked_at"], body["last_used_at"]) == ("ci", "editor", None, None)
 
 
-def test_a_token_is_revoked_by_its_name_or_id_once() -> None:
+def test_a_token_is_revoked_once_by_name_or_id() -> None:
     for name in ("one", "two"):
         run("create", name, "--role", "viewer")
     two = next(row["id"] for row in listed() if row["name"] == "two")
@@ -81,7 +81,7 @@ def test_a_token_is_revoked_by_its_name_or_id_once() -> None:
     assert "there is no token 'one' that is not revoked" in again.stderr
 
 
-def test_of_two_with_one_name_the_id_is_asked_for() -> None:
+def test_of_two_tokens_with_one_name_the_id_is_needed() -> None:
     ids = {json.loads(run("create", "ci", "--role", "viewer", "--json").stdout)["id"] for _ in range(2)}
     done = run("revoke", "ci")
 
@@ -90,7 +90,7 @@ def test_of_two_with_one_name_the_id_is_asked_for() -> None:
     assert all(each in done.stderr for each in ids)
 
 
-def test_who_revokes_the_last_one_is_told_that_servers_stay_closed() -> None:
+def test_revoking_the_last_token_warns_that_servers_stay_closed() -> None:
     run("create", "one", "--role", "viewer")
     run("create", "two", "--role", "viewer")
 
@@ -98,7 +98,7 @@ def test_who_revokes_the_last_one_is_told_that_servers_stay_closed() -> None:
     assert "no token is left, and servers stay closed; `hourbell token create`" in run("revoke", "two").stderr
 
 
-def test_access_is_opened_again_only_when_no_token_is_valid() -> None:
+def test_access_can_be_opened_again_only_when_no_token_is_valid() -> None:
     missing = CliRunner().invoke(access_command, ["open"])
     run("create", "one", "--role", "viewer")
     refused = CliRunner().invoke(access_command, ["open"])
@@ -111,7 +111,7 @@ def test_access_is_opened_again_only_when_no_token_is_valid() -> None:
     assert done.stderr == "open: everybody on the server's machine may do everything, until a token is made\n"
 
 
-def test_a_list_is_for_people() -> None:
+def test_a_list_of_tokens_is_readable() -> None:
     run("create", "ci", "--role", "viewer", "--expires", "never")
     assert "ci  viewer  valid until it is revoked, not used yet" in run("list").stdout
 
@@ -131,20 +131,20 @@ def test_a_list_is_for_people() -> None:
         (["revoke", "a"], 1, "there is no database"),
     ],
 )
-def test_what_cannot_be_done_is_told(arguments: list[str], exit_code: int, message: str) -> None:
+def test_failures_are_reported(arguments: list[str], exit_code: int, message: str) -> None:
     done = run(*arguments)
 
     assert (done.exit_code, done.stdout) == (exit_code, "")
     assert message in done.stderr
 
 
-def test_what_was_refused_has_made_no_database(folder: Path) -> None:
+def test_a_refused_command_creates_no_database(folder: Path) -> None:
     run("create", " ", "--role", "admin")
 
     assert list(folder.iterdir()) == []
 
 
-def test_an_empty_list_says_how_to_make_one() -> None:
+def test_an_empty_list_explains_how_to_create_a_token() -> None:
     CliRunner().invoke(db_command, ["migrate"])
 
     assert "hourbell token create admin --role admin" in run("list").stderr

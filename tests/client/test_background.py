@@ -13,7 +13,9 @@ async def numbers() -> AsyncIterator[int]:
     yield 1
 
 
-def test_who_is_interrupted_while_the_thread_starts_can_go_on_and_close(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_interrupt_during_the_thread_start_the_client_can_be_used_and_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     closed = threading.Event()
 
     async def close() -> None:
@@ -39,7 +41,7 @@ def test_who_is_interrupted_while_the_thread_starts_can_go_on_and_close(monkeypa
     assert closed.is_set()
 
 
-def test_who_is_interrupted_after_the_handover_is_interrupted_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_after_the_handover_only_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
     handed = asyncio.run_coroutine_threadsafe
     ran = threading.Event()
 

@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 NAMES = re.compile(r"^\| (`jobs`|`runs`|`tokens`|the client itself) \| (.*) \|$", re.MULTILINE)
 
 
-def test_the_examples_of_the_page_are_true(
+def test_the_examples_of_the_page_run(
     live_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOURBELL_URL", live_url)
@@ -32,7 +32,7 @@ def test_the_examples_of_the_page_are_true(
     assert re.search(r"^daily-report 20.*\n20.* cancelled$", capsys.readouterr().out, re.MULTILINE)
 
 
-def test_the_page_names_everything_there_is() -> None:
+def test_the_page_names_every_exported_name() -> None:
     from hourbell.client import AsyncClient
     from hourbell.client.jobs import Jobs
     from hourbell.client.runs import Runs

@@ -33,7 +33,7 @@ from tests.sqlite_database import SqliteDatabase
 pytestmark = pytest.mark.anyio
 
 
-async def test_everything_that_is_wrong_with_a_job_is_told_with_its_place(server: Served) -> None:
+async def test_all_errors_of_a_job_are_reported_with_json_pointers(server: Served) -> None:
     with pytest.raises(Invalid) as caught:
         await server.client.jobs.create(a_job(schedule="99 * * * *", tgs=[]))
 
@@ -44,7 +44,7 @@ async def test_everything_that_is_wrong_with_a_job_is_told_with_its_place(server
     assert error.raw["status"] == 422
 
 
-async def test_who_calls_must_be_known_and_allowed(server: Served) -> None:
+async def test_unknown_callers_and_missing_roles_are_errors(server: Served) -> None:
     viewer = await server.api.token(Role.VIEWER)
 
     with pytest.raises(NotAuthenticated):
@@ -57,7 +57,7 @@ async def test_who_calls_must_be_known_and_allowed(server: Served) -> None:
             await client.tokens.list()
 
 
-async def test_tokens_are_made_listed_and_revoked(server: Served) -> None:
+async def test_tokens_are_created_listed_and_revoked(server: Served) -> None:
     async with server.another(await server.api.token(Role.ADMIN)) as admin:
         made = await admin.tokens.create("dashboard", Role.VIEWER, expires_in="1d")
         assert made.token is not None
@@ -70,7 +70,7 @@ async def test_tokens_are_made_listed_and_revoked(server: Served) -> None:
         assert {token.name for token in await admin.tokens.list() if token.revoked_at is None} == {"a-admin"}
 
 
-async def test_too_many_requests_say_when_to_come_back() -> None:
+async def test_too_many_requests_carry_retry_after() -> None:
     async with (
         SqliteDatabase.in_memory() as database,
         served(database, rate=0.2) as server,
@@ -82,7 +82,7 @@ async def test_too_many_requests_say_when_to_come_back() -> None:
     assert caught.value.retry_after == 5
 
 
-async def test_there_is_no_such_run(server: Served) -> None:
+async def test_an_unknown_run_is_not_found(server: Served) -> None:
     with pytest.raises(NotFound) as caught:
         await server.client.runs.get("5f1e1d7a-93a5-4f0e-a4a0-0b6f6a0d9c11")
     assert caught.value.code == "no_such_run"
@@ -100,7 +100,7 @@ class Answers:
         await self.response(scope, receive, send)
 
 
-async def test_a_server_without_tls_is_told_as_what_it_is(server: Served) -> None:
+async def test_a_server_without_tls_is_recognized(server: Served) -> None:
     url = server.url.replace("http://", "https://")
     async with AsyncClient(url, retries=Retries(tries=1)) as client:
         with pytest.raises(ServerOutOfReach, match=r"does not speak TLS\); write http:// instead of https://\.$"):
@@ -132,7 +132,7 @@ async def test_a_redirect_is_not_followed() -> None:
     ],
     ids=["html", "list", "other", "text", "nothing", "html 404", "another api's 404", "another api's 422", "html 501"],
 )
-async def test_what_is_no_hourbell_server_is_told_so(response: Response) -> None:
+async def test_a_server_that_is_not_hourbell_is_recognized(response: Response) -> None:
     async with serve(Answers(response)) as url, AsyncClient(url, retries=Retries(tries=1)) as client:
         with pytest.raises(UnexpectedAnswer):
             await client.jobs.get("report")
@@ -143,7 +143,7 @@ async def test_what_is_no_hourbell_server_is_told_so(response: Response) -> None
 
 
 @pytest.mark.parametrize("status", [200, 422, 500])
-async def test_an_answer_that_is_nested_without_end_is_told_so(status: int) -> None:
+async def test_an_endlessly_nested_answer_is_refused(status: int) -> None:
     response = Response(b"[" * 200_000 + b"\n", status, media_type="application/json")
     async with serve(Answers(response)) as url, AsyncClient(url, retries=Retries(tries=1)) as client:
         with pytest.raises(ClientError):
@@ -155,7 +155,7 @@ async def test_an_answer_that_is_nested_without_end_is_told_so(status: int) -> N
 
 
 @pytest.mark.parametrize("status", [200, 500])
-async def test_no_more_of_an_answer_is_read_than_a_server_gives(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_more_of_an_answer_is_read_than_a_server_sends(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hourbell.client.http_session.MAX_ANSWER_BYTES", 1_000_000)
     response = Response(b" " * 64_000_000, status)
     async with serve(Answers(response)) as url, AsyncClient(url, retries=Retries(tries=1)) as client:
@@ -163,7 +163,7 @@ async def test_no_more_of_an_answer_is_read_than_a_server_gives(status: int, mon
             await client.whoami()
 
 
-async def test_a_line_without_an_end_is_not_read_for_ever() -> None:
+async def test_an_endless_line_is_not_read_forever() -> None:
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(100):
             yield b"x" * 100_000
@@ -173,7 +173,7 @@ async def test_a_line_without_an_end_is_not_read_for_ever() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 413, 429, 500, 502, 520])
-async def test_what_a_proxy_refuses_by_itself_is_told_as_what_it_is(status: int) -> None:
+async def test_an_error_of_a_proxy_is_reported_as_such(status: int) -> None:
     app = Answers(HTMLResponse("<p>not through here</p>", status))
     async with serve(app) as url, AsyncClient(url, retries=Retries(tries=1)) as client:
         with pytest.raises(ApiError, match="not through here") as caught:
@@ -181,7 +181,7 @@ async def test_what_a_proxy_refuses_by_itself_is_told_as_what_it_is(status: int)
     assert caught.value.status == status
 
 
-async def test_environment_proxies_are_not_asked(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_environment_proxies_are_not_used(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
 
@@ -189,7 +189,7 @@ async def test_environment_proxies_are_not_asked(server: Served, monkeypatch: py
     assert (await server.client.ready()).is_ready
 
 
-def test_fields_of_a_newer_server_are_kept_and_those_an_older_one_lacks_are_defaults() -> None:
+def test_unknown_fields_of_a_newer_server_are_ignored_and_missing_ones_get_defaults() -> None:
     raw = {
         "id": "5f1e1d7a-93a5-4f0e-a4a0-0b6f6a0d9c11",
         "name": "report",
@@ -204,7 +204,7 @@ def test_fields_of_a_newer_server_are_kept_and_those_an_older_one_lacks_are_defa
     assert (job.state, job.overlap, job.totals, job.raw["colour"]) == ("hibernating", "allow", None, "green")
 
 
-def test_where_the_server_is_comes_from_the_arguments_or_the_environment(tmp_path: Path) -> None:
+def test_the_server_url_comes_from_the_argument_or_the_environment(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("hb_from_file\n")
     environment = {"HOURBELL_URL": "https://example.com/bell/", "HOURBELL_TOKEN_FILE": str(tmp_path / "token")}
 
@@ -218,13 +218,13 @@ def test_where_the_server_is_comes_from_the_arguments_or_the_environment(tmp_pat
 @pytest.mark.parametrize(
     "url", ["example.com", "ftp://example.com", "http://", "http://a b", "http://h?x=1", "http://u:p@h", "http://h:x"]
 )
-def test_an_address_that_cannot_be_used_is_refused_at_once(url: str) -> None:
+def test_an_invalid_server_url_is_refused_at_once(url: str) -> None:
     with pytest.raises(ValueError, match=r"HOURBELL_(URL|TOKEN)") as caught:
         AsyncClient(url)
     assert "u:p" not in str(caught.value)
 
 
-def test_a_token_that_cannot_be_one_is_refused_and_not_shown(tmp_path: Path) -> None:
+def test_an_invalid_token_is_refused_and_not_shown(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="copy it again") as caught:
         AsyncClient("http://127.0.0.1:1", "hb_a\nb")
     assert "hb_a" not in str(caught.value)

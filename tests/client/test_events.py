@@ -24,7 +24,7 @@ async def until_listening(server: Served, times: int = 1) -> None:
     await asyncio.sleep(0.5)
 
 
-async def test_a_change_of_a_job_and_of_a_run_is_heard(server: Served) -> None:
+async def test_changes_of_jobs_and_runs_arrive_as_events(server: Served) -> None:
     listening = server.client.events()
     first = asyncio.create_task(heard(listening))
     await until_listening(server)
@@ -39,7 +39,7 @@ async def test_a_change_of_a_job_and_of_a_run_is_heard(server: Served) -> None:
     assert {(each.id, each.state) for change in changes for each in change.runs} == {(run, "cancelled")}
 
 
-async def test_a_listener_that_was_cut_off_goes_on_where_it_was(server: Served) -> None:
+async def test_a_disconnected_listener_resumes_where_it_was(server: Served) -> None:
     server.weather.coming = ["cut 3"]  # the greeting, the place to go on from, and one event
     listening = server.client.events()
     first = asyncio.create_task(heard(listening))
@@ -56,7 +56,7 @@ async def test_a_listener_that_was_cut_off_goes_on_where_it_was(server: Served) 
     assert 2 <= server.pauses.waits[0] <= 4
 
 
-async def test_a_listener_that_was_cut_off_before_the_first_event_is_told_to_look_again(server: Served) -> None:
+async def test_a_listener_disconnected_before_the_first_event_gets_a_reset(server: Served) -> None:
     server.weather.coming = ["cut 1"]
     listening = server.client.events()
     first = asyncio.create_task(heard(listening))
@@ -66,7 +66,7 @@ async def test_a_listener_that_was_cut_off_before_the_first_event_is_told_to_loo
     assert (await first).is_reset
 
 
-async def test_whoever_was_never_let_in_has_missed_nothing(server: Served) -> None:
+async def test_a_listener_that_was_never_connected_gets_no_reset(server: Served) -> None:
     server.weather.coming = ["503 1", "drop"]
     listening = server.client.events()
     first = asyncio.create_task(heard(listening))
@@ -76,14 +76,14 @@ async def test_whoever_was_never_let_in_has_missed_nothing(server: Served) -> No
     assert not (await first).is_reset
 
 
-async def test_whoever_may_not_listen_is_told_at_once(server: Served) -> None:
+async def test_a_listener_without_permission_fails_at_once(server: Served) -> None:
     await server.api.token(Role.ADMIN)
 
     with pytest.raises(NotAuthenticated):
         await heard(server.client.events())
 
 
-async def test_a_server_that_stays_away_is_told_after_a_while() -> None:
+async def test_listening_fails_after_a_while_if_the_server_stays_away() -> None:
     pauses = Pauses()
     async with AsyncClient("http://127.0.0.1:9", retries=pauses.retries(patience=20)) as client:
         with pytest.raises(ServerOutOfReach):

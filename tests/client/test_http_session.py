@@ -99,7 +99,7 @@ def local(listener: Listener, scheme: str = "http", host: str = "127.0.0.1") -> 
 GET = Request("GET", "/health")
 
 
-async def test_requests_share_a_connection_one_after_the_other() -> None:
+async def test_requests_reuse_one_connection() -> None:
     async with listening(answer_all) as server, session_to(local(server)) as session:
         for _ in range(3):
             assert (await session.send(GET)).body == b'{"status":"ok"}'
@@ -108,7 +108,7 @@ async def test_requests_share_a_connection_one_after_the_other() -> None:
     assert server.connections == 2
 
 
-async def test_a_kept_connection_that_was_closed_is_replaced_before_anything_is_sent() -> None:
+async def test_a_closed_idle_connection_is_replaced_before_anything_is_sent() -> None:
     seen: list[str] = []
 
     async def speak(peer: Peer) -> None:
@@ -123,14 +123,14 @@ async def test_a_kept_connection_that_was_closed_is_replaced_before_anything_is_
     assert (len(seen), server.connections) == (3, 3)
 
 
-async def test_a_kept_connection_on_which_something_came_unasked_is_not_used_again() -> None:
+async def test_an_idle_connection_with_unexpected_data_is_not_reused() -> None:
     async with listening(once(OK + OK)) as server, session_to(local(server)) as session:
         for _ in range(2):
             assert (await session.send(GET)).status == 200
     assert server.connections == 2
 
 
-async def test_a_request_whose_answer_is_lost_is_not_sent_again_and_is_in_doubt() -> None:
+async def test_a_request_whose_answer_is_lost_is_not_repeated_and_marked_in_doubt() -> None:
     seen: list[str] = []
 
     async def speak(peer: Peer) -> None:
@@ -159,13 +159,13 @@ async def test_a_request_whose_answer_is_lost_is_not_sent_again_and_is_in_doubt(
     ],
     ids=["nothing", "no HTTP", "short body", "short chunk", "short head"],
 )
-async def test_an_answer_that_is_not_whole_is_none(data: bytes) -> None:
+async def test_an_incomplete_answer_is_an_error(data: bytes) -> None:
     async with listening(once(data)) as server, session_to(local(server)) as session:
         with pytest.raises(ServerOutOfReach, match=r"The connection to http.* broke \(.+\)\."):
             await session.send(GET)
 
 
-async def test_a_head_without_end_is_not_read_for_ever() -> None:
+async def test_an_endless_response_head_is_not_read_forever() -> None:
     async def speak(peer: Peer) -> None:
         await peer.request()
         await peer.say(b"HTTP/1.1 200 OK\r\n")
@@ -177,7 +177,7 @@ async def test_a_head_without_end_is_not_read_for_ever() -> None:
             await session.send(GET)
 
 
-async def test_an_answer_that_trickles_is_ended_by_the_time_for_all_of_it() -> None:
+async def test_a_trickling_answer_ends_at_the_total_timeout() -> None:
     async def speak(peer: Peer) -> None:
         await peer.request()
         await peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
@@ -190,7 +190,7 @@ async def test_an_answer_that_trickles_is_ended_by_the_time_for_all_of_it() -> N
             await session.send(GET)
 
 
-async def test_a_stream_lasts_as_long_as_it_says_something() -> None:
+async def test_a_stream_lasts_as_long_as_data_keeps_coming() -> None:
     async def speak(peer: Peer) -> None:
         await peer.request()
         await peer.say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -210,7 +210,7 @@ async def test_a_stream_lasts_as_long_as_it_says_something() -> None:
             await anext(parts)
 
 
-async def test_a_large_answer_waits_for_its_reader() -> None:
+async def test_a_large_answer_is_read_with_backpressure() -> None:
     sent = 0
 
     async def speak(peer: Peer) -> None:
@@ -261,14 +261,14 @@ async def test_a_large_body_that_is_refused_at_once_shows_the_refusal() -> None:
 
 
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nb", "a\0b", "é", "\x7f"])
-async def test_what_would_end_a_header_is_refused(value: str) -> None:
+async def test_header_injection_is_refused(value: str) -> None:
     async with listening(answer_all) as server, AsyncClient(local(server), retries=Retries(tries=1)) as client:
         with pytest.raises(ValueError, match="Idempotency-Key takes printable ASCII"):
             await client.jobs.trigger("x", idempotency_key=value)
     assert server.connections == 0
 
 
-async def test_names_cannot_break_out_of_the_path() -> None:
+async def test_names_are_escaped_in_paths() -> None:
     seen: list[str] = []
 
     async def speak(peer: Peer) -> None:
@@ -303,7 +303,7 @@ async def test_a_certificate_of_the_right_name_is_accepted(authority: Authority,
     assert server.connections == 1
 
 
-async def test_a_certificate_of_another_name_or_authority_is_not_accepted(
+async def test_a_certificate_of_another_name_or_authority_is_refused(
     authority: Authority, trusting: ssl.SSLContext
 ) -> None:
     async with listening(answer_all, authority.server("other.example")) as server:
@@ -355,7 +355,7 @@ async def test_a_proxy_relays_plain_requests(monkeypatch: pytest.MonkeyPatch) ->
     assert "Proxy-Authorization: Basic bWU6cEBzcw==\r\n" in heads[0]
 
 
-async def test_a_proxy_sees_nothing_of_what_goes_through_a_tunnel(
+async def test_a_proxy_cannot_read_a_tunnel(
     monkeypatch: pytest.MonkeyPatch, authority: Authority, trusting: ssl.SSLContext
 ) -> None:
     seen: list[str] = []
@@ -375,14 +375,14 @@ async def test_a_proxy_sees_nothing_of_what_goes_through_a_tunnel(
     assert "Proxy-Authorization" not in seen[0]
 
 
-async def test_a_proxy_that_refuses_is_told_and_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refusing_proxy_is_reported_and_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     async with proxying(monkeypatch, status=407), session_to("https://bell.example", proxies=True) as session:
         with pytest.raises(ServerOutOfReach, match=r"the proxy 127\.0\.0\.1 answers HTTP 407") as caught:
             await session.send(Request("DELETE", "/x"))
     assert not caught.value.is_in_doubt
 
 
-async def test_no_proxy_is_asked_for_what_no_proxy_names(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hosts_in_no_proxy_bypass_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     async with proxying(monkeypatch) as heads, listening(answer_all) as server:
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         async with session_to(local(server), proxies=True) as session:
@@ -390,7 +390,7 @@ async def test_no_proxy_is_asked_for_what_no_proxy_names(monkeypatch: pytest.Mon
     assert heads == []
 
 
-async def test_the_second_address_is_tried_where_the_first_one_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_second_address_is_tried_if_the_first_one_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
     look_up = loop.getaddrinfo
 
@@ -403,7 +403,7 @@ async def test_the_second_address_is_tried_where_the_first_one_refuses(monkeypat
             assert (await session.send(GET)).status == 200
 
 
-async def test_closing_ends_what_is_under_way() -> None:
+async def test_closing_ends_requests_in_progress() -> None:
     async def speak(peer: Peer) -> None:
         await peer.request()
         await asyncio.sleep(10)

@@ -18,7 +18,7 @@ def jobs(count: int) -> Iterator[dict[str, object]]:
     return (a_job(f"job-{number:04}") for number in range(count))
 
 
-async def test_five_thousand_jobs_are_imported_with_a_result_for_each_line(server: Served) -> None:
+async def test_five_thousand_jobs_are_imported_with_a_result_per_line(server: Served) -> None:
     results = [each async for each in server.client.jobs.import_jobs(jobs(5_000))]
 
     assert [each.line for each in results] == list(range(1, 5_001))
@@ -40,7 +40,7 @@ async def test_files_and_async_iterables_are_sources_too(server: Served) -> None
     assert results == ["unchanged", "unchanged", "unchanged", "created"]
 
 
-async def test_a_line_that_is_refused_says_why_and_keeps_none_of_the_others(server: Served) -> None:
+async def test_a_refused_line_has_a_reason_and_does_not_affect_others(server: Served) -> None:
     lines = [a_job("good"), a_job("bad", schedule="99 * * * *"), "{not json", a_job("fine")]
 
     results = [each async for each in server.client.jobs.import_jobs(lines)]
@@ -57,7 +57,7 @@ async def test_a_dry_run_imports_nothing(server: Served) -> None:
     assert (await server.client.overview()).jobs == 0
 
 
-async def test_pruning_deletes_what_is_no_more_in_the_source(server: Served) -> None:
+async def test_pruning_deletes_jobs_missing_from_the_source(server: Served) -> None:
     how = {"managed_by": "file", "source": "jobs.toml", "prune": True}
     assert len([each async for each in server.client.jobs.import_jobs(jobs(3), **how)]) == 3  # type: ignore[arg-type]
 
@@ -66,7 +66,7 @@ async def test_pruning_deletes_what_is_no_more_in_the_source(server: Served) -> 
     assert [(each.result, each.name) for each in results][-1] == ("pruned", "job-0002")
 
 
-async def test_a_source_that_fails_halfway_is_raised_and_prunes_nothing(server: Served) -> None:
+async def test_an_error_in_the_source_is_raised_and_prunes_nothing(server: Served) -> None:
     how = {"managed_by": "file", "source": "jobs.toml", "prune": True}
     assert len([each async for each in server.client.jobs.import_jobs(jobs(3), **how)]) == 3  # type: ignore[arg-type]
 
@@ -79,7 +79,7 @@ async def test_a_source_that_fails_halfway_is_raised_and_prunes_nothing(server: 
     assert [job.name async for job in server.client.jobs.list()] == ["job-0000", "job-0001", "job-0002"]
 
 
-async def test_whoever_is_refused_has_sent_nothing(server: Served) -> None:
+async def test_a_refused_import_sends_nothing(server: Served) -> None:
     await server.api.token(Role.ADMIN)
     read = []
 
@@ -93,14 +93,14 @@ async def test_whoever_is_refused_has_sent_nothing(server: Served) -> None:
     assert read == []
 
 
-async def test_an_import_is_begun_again_while_nothing_was_read(server: Served) -> None:
+async def test_an_import_is_repeated_while_nothing_was_read(server: Served) -> None:
     server.weather.coming = ["503 1", "drop"]
 
     assert len([each async for each in server.client.jobs.import_jobs(jobs(3))]) == 3
     assert len(server.pauses.waits) == 2
 
 
-async def test_results_that_were_lost_are_told_to_be_in_doubt(server: Served) -> None:
+async def test_an_import_whose_results_were_lost_is_in_doubt(server: Served) -> None:
     server.weather.coming = ["drop-the-answer"]
 
     with pytest.raises(ServerOutOfReach) as caught:
@@ -109,7 +109,7 @@ async def test_results_that_were_lost_are_told_to_be_in_doubt(server: Served) ->
     assert [each.result async for each in server.client.jobs.import_jobs(jobs(3))] == ["unchanged"] * 3
 
 
-async def test_one_job_or_a_text_is_no_source(server: Served) -> None:
+async def test_a_single_job_or_a_text_is_not_a_source(server: Served) -> None:
     for wrong in (a_job(), "jobs.ndjson"):
         with pytest.raises(TypeError, match="an open file"):
             [each async for each in server.client.jobs.import_jobs(wrong)]  # type: ignore[arg-type]

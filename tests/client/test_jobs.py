@@ -11,7 +11,7 @@ from tests.client.served import Served
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_job_that_was_made_is_read_with_its_types(server: Served) -> None:
+async def test_a_created_job_is_read_with_its_types(server: Served) -> None:
     made = await server.client.jobs.create(a_job(tags=["billing"], starts_at=T0))
     read = await server.client.jobs.get("report")
 
@@ -20,14 +20,14 @@ async def test_a_job_that_was_made_is_read_with_its_types(server: Served) -> Non
     assert read.raw["target"]["url"] == "https://example.com/hook"
 
 
-async def test_what_was_read_can_be_put_back_and_changes_nothing(server: Served) -> None:
+async def test_putting_back_a_job_as_it_was_read_changes_nothing(server: Served) -> None:
     await server.client.jobs.create(a_job())
     read = await server.client.jobs.get("report")
 
     assert (await server.client.jobs.replace(read.id, read.raw)).version == 1
 
 
-async def test_a_dry_run_says_what_it_would_do_and_does_nothing(server: Served) -> None:
+async def test_a_dry_run_returns_the_result_and_changes_nothing(server: Served) -> None:
     intended: Intention = await server.client.jobs.preview_create(a_job())
 
     assert (intended.action, intended.fires_now, len(intended.after)) == ("create", False, 10)
@@ -35,7 +35,7 @@ async def test_a_dry_run_says_what_it_would_do_and_does_nothing(server: Served) 
         await server.client.jobs.get("report")
 
 
-async def test_a_change_of_another_version_than_expected_is_refused(server: Served) -> None:
+async def test_a_change_that_expects_another_version_is_refused(server: Served) -> None:
     jobs = server.client.jobs
     await jobs.create(a_job())
     assert (await jobs.patch("report", {"description": "new"}, expect_version=1)).version == 2
@@ -61,7 +61,7 @@ async def test_a_job_is_paused_resumed_and_deleted(server: Served) -> None:
     assert [job async for job in jobs.list()] == []
 
 
-async def test_the_runs_of_a_job_are_made_and_looked_at(server: Served) -> None:
+async def test_runs_of_a_job_are_created_and_read(server: Served) -> None:
     jobs = server.client.jobs
     made = await jobs.create(a_job())
     triggered = await jobs.trigger("report", payload={"days": 1}, key="once")
@@ -74,7 +74,7 @@ async def test_the_runs_of_a_job_are_made_and_looked_at(server: Served) -> None:
     assert (await jobs.stats("report")).total == 0
 
 
-async def test_a_backfill_tells_its_instants_first(server: Served) -> None:
+async def test_a_dry_run_of_a_backfill_lists_its_times(server: Served) -> None:
     await server.client.jobs.create(a_job())
     start, end = T0 - timedelta(days=3), T0
 
@@ -85,7 +85,7 @@ async def test_a_backfill_tells_its_instants_first(server: Served) -> None:
     assert (done.instants, len(done.runs)) == (intended.instants, 3)
 
 
-async def test_a_secret_is_told_once_and_shown_in_no_repr(server: Served) -> None:
+async def test_a_secret_is_returned_once_and_hidden_in_every_repr(server: Served) -> None:
     target = {"type": "http", "url": "https://example.com/hook", "secret": "generate"}
     made = await server.client.jobs.create(a_job(target=target))
     rotated = await server.client.jobs.rotate_secret("report", keep_old=timedelta(hours=1))
@@ -97,7 +97,7 @@ async def test_a_secret_is_told_once_and_shown_in_no_repr(server: Served) -> Non
     assert len((await server.client.jobs.get("report")).secrets) == 2
 
 
-async def test_instants_skips_and_versions_are_listed(server: Served) -> None:
+async def test_times_skips_and_versions_are_listed(server: Served) -> None:
     jobs = server.client.jobs
     await jobs.create(a_job())
     await jobs.patch("report", {"schedule": "0 10 * * *"})
@@ -108,7 +108,7 @@ async def test_instants_skips_and_versions_are_listed(server: Served) -> None:
     assert [each async for each in jobs.skips("report")] == []
 
 
-async def test_all_pages_are_read_one_after_the_other(server: Served) -> None:
+async def test_iterating_reads_all_pages(server: Served) -> None:
     lines = [a_job(f"job-{number:03}") for number in range(450)]
     assert {each.result async for each in server.client.jobs.import_jobs(lines)} == {"created"}
 
@@ -120,7 +120,7 @@ async def test_all_pages_are_read_one_after_the_other(server: Served) -> None:
         assert len(server.weather.seen) == requests
 
 
-async def test_one_page_leads_to_the_next(server: Served) -> None:
+async def test_a_page_leads_to_the_next(server: Served) -> None:
     for name in "abc":
         await server.client.jobs.create(a_job(name))
     listed = server.client.jobs.list(state="active")
@@ -137,7 +137,7 @@ async def test_one_page_leads_to_the_next(server: Served) -> None:
     )
 
 
-async def test_the_same_name_twice_is_a_conflict(server: Served) -> None:
+async def test_a_duplicate_name_is_a_conflict(server: Served) -> None:
     await server.client.jobs.create(a_job())
 
     with pytest.raises(Conflict) as caught:
@@ -145,7 +145,7 @@ async def test_the_same_name_twice_is_a_conflict(server: Served) -> None:
     assert (caught.value.code, caught.value.request_id) == ("name_taken", "made-id")
 
 
-async def test_a_strange_name_reaches_no_other_place(server: Served) -> None:
+async def test_an_unusual_name_is_escaped_in_the_path(server: Served) -> None:
     await server.client.jobs.create(a_job())
 
     for ref in ("", ".", "..", "a/b", "a?b=c", "ü", "%2e%2e", "import"):
@@ -154,7 +154,7 @@ async def test_a_strange_name_reaches_no_other_place(server: Served) -> None:
     assert isinstance(await server.client.jobs.get("report"), Job)
 
 
-async def test_ids_of_what_the_client_makes_begin_with_the_time(server: Served) -> None:
+async def test_ids_created_by_the_client_begin_with_the_time(server: Served) -> None:
     before = datetime.now(UTC)
     job = await server.client.jobs.create(a_job())
     triggered = await server.client.jobs.trigger("report")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 LOST = "drop-the-answer"
 
 
-async def test_a_post_whose_answer_was_lost_has_acted_once(server: Served) -> None:
+async def test_a_post_whose_answer_was_lost_is_repeated_and_acts_once(server: Served) -> None:
     await server.client.jobs.create(a_job())
     server.weather.seen.clear()
     server.weather.coming = [LOST, "drop", LOST]
@@ -33,7 +33,7 @@ async def test_a_post_whose_answer_was_lost_has_acted_once(server: Served) -> No
     assert len(set(server.weather.keys[:4])) == 1
 
 
-async def test_every_post_has_a_key_of_its_own_unless_one_is_given(server: Served) -> None:
+async def test_every_post_gets_its_own_key_unless_one_is_given(server: Served) -> None:
     await server.client.jobs.create(a_job())
     first = await server.client.jobs.trigger("report")
     second = await server.client.jobs.trigger("report")
@@ -45,7 +45,7 @@ async def test_every_post_has_a_key_of_its_own_unless_one_is_given(server: Serve
     assert server.weather.keys[-1] == "mine"
 
 
-async def test_a_job_is_made_replayed_and_discarded_once(server: Served) -> None:
+async def test_retried_create_replay_and_discard_act_once(server: Served) -> None:
     server.weather.coming = [LOST]
     made = await server.client.jobs.create(a_job())
     run = (await server.client.jobs.trigger("report")).run_id
@@ -58,7 +58,7 @@ async def test_a_job_is_made_replayed_and_discarded_once(server: Served) -> None
     assert {each.id async for each in server.client.runs.list()} == {run, replayed.run_id}
 
 
-async def test_a_secret_whose_answer_was_lost_is_told_to_be_lost(server: Served) -> None:
+async def test_a_secret_whose_answer_was_lost_is_reported_as_lost(server: Served) -> None:
     server.weather.coming = [LOST]
 
     with pytest.raises(Conflict) as caught:
@@ -69,7 +69,7 @@ async def test_a_secret_whose_answer_was_lost_is_told_to_be_lost(server: Served)
     assert (await server.client.jobs.get("report")).version == 1
 
 
-async def test_what_the_server_asks_to_wait_is_waited_for(server: Served) -> None:
+async def test_retry_after_of_the_server_is_honoured(server: Served) -> None:
     server.weather.coming = ["429 7", "503 3", "502", "504"]
 
     assert (await server.client.whoami()).kind == "open"
@@ -79,7 +79,7 @@ async def test_what_the_server_asks_to_wait_is_waited_for(server: Served) -> Non
     assert third < fourth < 5
 
 
-async def test_whoever_must_wait_too_long_is_told_at_once(server: Served) -> None:
+async def test_a_too_long_retry_after_is_an_error_at_once(server: Served) -> None:
     server.weather.coming = ["429 3600"]
 
     with pytest.raises(TooManyRequests) as caught:
@@ -87,7 +87,7 @@ async def test_whoever_must_wait_too_long_is_told_at_once(server: Served) -> Non
     assert (caught.value.retry_after, server.pauses.waits) == (3600, [])
 
 
-async def test_tries_and_patience_have_an_end(server: Served) -> None:
+async def test_retries_are_limited_in_number_and_time(server: Served) -> None:
     server.weather.coming = ["503"] * 20
     with pytest.raises(Unavailable, match="HTTP 503: from a proxy"):
         await server.client.overview()
@@ -100,7 +100,7 @@ async def test_tries_and_patience_have_an_end(server: Served) -> None:
     assert 3 <= len(server.weather.seen) <= 6
 
 
-async def test_a_delete_by_id_is_sent_again_and_finds_it_done(server: Served) -> None:
+async def test_a_delete_by_id_is_repeated_and_a_404_counts_as_success(server: Served) -> None:
     made = await server.client.jobs.create(a_job())
     server.weather.coming = [LOST]
 
@@ -109,7 +109,7 @@ async def test_a_delete_by_id_is_sent_again_and_finds_it_done(server: Served) ->
     assert [seen.method for seen in server.weather.seen[-2:]] == ["DELETE", "DELETE"]
 
 
-async def test_a_delete_by_name_is_not_sent_again_when_it_may_have_acted(server: Served) -> None:
+async def test_a_delete_by_name_is_not_repeated_if_it_may_have_acted(server: Served) -> None:
     await server.client.jobs.create(a_job())
     server.weather.seen.clear()
     server.weather.coming = [LOST]
@@ -123,7 +123,7 @@ async def test_a_delete_by_name_is_not_sent_again_when_it_may_have_acted(server:
     await server.client.jobs.delete("report")
 
 
-async def test_a_patch_is_sent_again_only_for_a_version(server: Served) -> None:
+async def test_a_patch_is_repeated_only_with_an_expected_version(server: Served) -> None:
     await server.client.jobs.create(a_job())
     server.weather.coming = [LOST]
     with pytest.raises(ServerOutOfReach):
@@ -136,7 +136,7 @@ async def test_a_patch_is_sent_again_only_for_a_version(server: Served) -> None:
     assert (await server.client.jobs.get("report")).description == "two"
 
 
-async def test_a_put_is_sent_again_unless_it_brings_a_secret(server: Served) -> None:
+async def test_a_put_is_repeated_unless_it_sets_a_secret(server: Served) -> None:
     server.weather.coming = [LOST]
     assert (await server.client.jobs.replace("report", a_job())).version == 1
 
@@ -146,7 +146,7 @@ async def test_a_put_is_sent_again_unless_it_brings_a_secret(server: Served) -> 
     assert caught.value.is_in_doubt
 
 
-async def test_a_server_that_is_not_there_is_told_with_what_to_do() -> None:
+async def test_an_unreachable_server_is_reported_with_advice() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     pauses = Pauses()
@@ -159,7 +159,7 @@ async def test_a_server_that_is_not_there_is_told_with_what_to_do() -> None:
     assert len(pauses.waits) == 5  # also by name: nothing was sent
 
 
-async def test_a_server_that_says_nothing_is_not_waited_for_for_ever() -> None:
+async def test_a_silent_server_is_not_waited_for_forever() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         async with AsyncClient(url, timeout=0.2, retries=Retries(tries=1)) as client:
@@ -167,7 +167,7 @@ async def test_a_server_that_says_nothing_is_not_waited_for_for_ever() -> None:
                 await client.whoami()
 
 
-async def test_waits_grow_and_differ() -> None:
+async def test_retry_waits_grow_and_vary() -> None:
     pauses = Pauses()
     retries = pauses.retries(tries=50)
     waits = [retries.wait_after(tries, 0.0, None) or 0 for tries in range(1, 12)]

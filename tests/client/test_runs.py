@@ -41,7 +41,7 @@ async def test_dead_letters_are_counted_before_they_are_replayed(server: Served)
     assert (await server.client.overview()).dead_letters == 0
 
 
-async def test_an_action_on_many_runs_acts_once_and_is_answered_the_same(server: Served) -> None:
+async def test_an_action_on_many_runs_acts_once_for_its_key(server: Served) -> None:
     await server.client.jobs.create(a_job())
     for _ in range(3):
         await server.client.jobs.trigger("report")
@@ -54,7 +54,7 @@ async def test_an_action_on_many_runs_acts_once_and_is_answered_the_same(server:
 
 
 @pytest.mark.parametrize("action", ["replay_all", "cancel_all", "discard_all"])
-async def test_every_run_is_acted_on_only_if_that_is_said(server: Served, action: str) -> None:
+async def test_acting_on_all_runs_must_be_asked_for(server: Served, action: str) -> None:
     await failed_runs(server, 1)
     act = getattr(server.client.runs, action)
 
@@ -74,7 +74,7 @@ async def test_one_run_is_replayed_and_discarded(server: Served) -> None:
     assert [run async for run in server.client.runs.list(state="failed")] == []
 
 
-async def test_a_run_is_waited_for_until_it_has_ended(server: Served) -> None:
+async def test_waiting_for_a_run_ends_when_it_has_ended(server: Served) -> None:
     await server.client.jobs.create(a_job())
     run = (await server.client.jobs.trigger("report")).run_id
 
@@ -85,7 +85,7 @@ async def test_a_run_is_waited_for_until_it_has_ended(server: Served) -> None:
     assert (await server.client.runs.wait(run)).state == "cancelled"
 
 
-async def test_what_may_be_wrong_with_runs_is_listed(server: Served) -> None:
+async def test_stuck_orphaned_and_late_runs_are_listed(server: Served) -> None:
     await server.client.jobs.create(a_job())
     run = (await server.client.jobs.trigger("report")).run_id
     server.api.advance(timedelta(hours=2))
@@ -104,7 +104,7 @@ async def test_schedules_are_previewed(server: Served) -> None:
     assert caught.value.errors[0].pointer == "/schedule"
 
 
-async def test_the_time_line_is_read_with_its_types(server: Served) -> None:
+async def test_the_timeline_is_read_with_its_types(server: Served) -> None:
     for name in ("one", "two"):
         await server.client.jobs.create(a_job(name))
 
@@ -117,7 +117,7 @@ async def test_the_time_line_is_read_with_its_types(server: Served) -> None:
     assert [each.job.name for each in rest.items] == ["two"]
 
 
-async def test_instants_are_explained_and_counted(server: Served) -> None:
+async def test_times_are_explained_and_forecast(server: Served) -> None:
     await server.client.jobs.create(a_job())
 
     reported = await server.client.explain("report", T0 + timedelta(hours=1))
@@ -130,7 +130,7 @@ async def test_instants_are_explained_and_counted(server: Served) -> None:
         await server.client.explain("nobody", T0)
 
 
-async def test_the_server_is_looked_at(server: Served) -> None:
+async def test_health_and_server_information_are_read(server: Served) -> None:
     await server.client.jobs.create(a_job())
 
     overview = await server.client.overview()
@@ -139,7 +139,7 @@ async def test_the_server_is_looked_at(server: Served) -> None:
     assert (entry.action, entry.actor, entry.request_id) == ("job.create", "local", "made-id")
 
 
-async def test_a_time_without_a_zone_is_refused_before_it_is_sent(server: Served) -> None:
+async def test_a_time_without_a_zone_is_refused_before_sending(server: Served) -> None:
     server.weather.seen.clear()
     with pytest.raises(ValueError, match="with a zone"):
         await server.client.explain("report", T0.replace(tzinfo=None))

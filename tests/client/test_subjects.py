@@ -26,7 +26,7 @@ async def test_jobs_and_runs_are_listed_by_the_subject_of_the_job(server: Served
     assert [run async for run in server.client.runs.list(subject=SUBJECT, job="b")] == []
 
 
-async def test_a_subject_is_changed_kept_in_versions_and_taken_away(server: Served) -> None:
+async def test_a_subject_can_be_changed_and_removed_and_versions_record_it(server: Served) -> None:
     await server.client.jobs.create(a_job(subject="before"))
     changed = await server.client.jobs.patch("report", {"subject": "after"})
     without = await server.client.jobs.patch("report", {"subject": None})
@@ -38,7 +38,7 @@ async def test_a_subject_is_changed_kept_in_versions_and_taken_away(server: Serv
 
 
 @pytest.mark.parametrize("subject", ["", "x" * 201])
-async def test_nobody_lists_by_what_no_subject_can_be(server: Served, subject: str) -> None:
+async def test_an_invalid_subject_is_refused_as_a_filter(server: Served, subject: str) -> None:
     with pytest.raises(Invalid, match=r"subject is (empty|too long)"):
         [job async for job in server.client.jobs.list(subject=subject)]
     with pytest.raises(Invalid, match=r"subject is (empty|too long)"):

@@ -34,13 +34,13 @@ def threads() -> list[threading.Thread]:
 
 
 @pytest.mark.parametrize(("behind", "front"), PAIRS, ids=lambda kind: kind.__name__)
-def test_the_front_has_every_name_with_the_same_parameters(behind: type, front: type) -> None:
+def test_the_sync_client_has_every_method_with_the_same_parameters(behind: type, front: type) -> None:
     assert names_of(front) == names_of(behind)
     for name in names_of(behind) - {"close"}:
         assert inspect.signature(getattr(front, name)) == inspect.signature(getattr(behind, name))
 
 
-async def test_it_is_used_from_a_thread(server: Served) -> None:
+async def test_the_sync_client_works_in_a_thread(server: Served) -> None:
     def work() -> tuple[list[str], int, list[str]]:
         with Client(server.url) as client:
             for name in "abc":
@@ -73,7 +73,7 @@ async def test_many_threads_share_one_client(server: Served) -> None:
         assert len(threads()) == 1
 
 
-def test_it_is_used_inside_a_running_event_loop(live_url: str) -> None:
+def test_the_sync_client_works_inside_a_running_event_loop(live_url: str) -> None:
     async def main() -> str:
         with Client(live_url) as client:
             return client.health().status
@@ -82,7 +82,7 @@ def test_it_is_used_inside_a_running_event_loop(live_url: str) -> None:
     assert threads() == []
 
 
-async def test_a_source_may_call_the_client_that_imports_it(server: Served) -> None:
+async def test_an_import_source_may_call_the_client_itself(server: Served) -> None:
     def work() -> list[str]:
         with Client(server.url) as client:
             client.jobs.create(a_job())
@@ -96,7 +96,7 @@ async def test_a_source_may_call_the_client_that_imports_it(server: Served) -> N
     assert await asyncio.to_thread(work) == ["report-copy"]
 
 
-async def test_an_exception_comes_through_and_the_client_goes_on(server: Served) -> None:
+async def test_an_exception_is_passed_on_and_the_client_stays_usable(server: Served) -> None:
     def work() -> str:
         with Client(server.url) as client:
             with pytest.raises(NotFound, match="nobody"):
@@ -106,7 +106,7 @@ async def test_an_exception_comes_through_and_the_client_goes_on(server: Served)
     assert await asyncio.to_thread(work) == "admin"
 
 
-async def test_a_loop_that_is_left_early_ends_what_it_read_from(server: Served) -> None:
+async def test_leaving_a_loop_early_closes_its_stream(server: Served) -> None:
     def work() -> str:
         with Client(server.url) as client:
             client.jobs.create(a_job("a"))
@@ -129,7 +129,7 @@ async def test_closing_ends_a_call_that_waits_in_another_thread(server: Served) 
         await listening
 
 
-async def test_a_client_that_was_closed_says_so(server: Served) -> None:
+async def test_using_a_closed_client_is_an_error(server: Served) -> None:
     client = Client(server.url)
     client.close()
     client.close()
@@ -142,7 +142,7 @@ async def test_a_client_that_was_closed_says_so(server: Served) -> None:
         await behind.health()
 
 
-async def test_a_client_lives_as_long_as_somebody_has_a_part_of_it(server: Served) -> None:
+async def test_a_client_lives_as_long_as_one_of_its_parts_is_referenced(server: Served) -> None:
     def work() -> list[str]:
         Client(server.url).jobs.create(a_job())
         return [job.name for job in Client(server.url).jobs.list()]
@@ -150,7 +150,7 @@ async def test_a_client_lives_as_long_as_somebody_has_a_part_of_it(server: Serve
     assert await asyncio.to_thread(work) == ["report"]
 
 
-async def test_a_client_that_was_forgotten_is_closed(server: Served) -> None:
+async def test_an_unreferenced_client_is_closed(server: Served) -> None:
     def work() -> None:
         Client(server.url).health()
 
@@ -159,7 +159,7 @@ async def test_a_client_that_was_forgotten_is_closed(server: Served) -> None:
     assert threads() == []
 
 
-def test_a_program_that_closes_nothing_still_ends_quietly(live_url: str) -> None:
+def test_a_program_that_closes_nothing_still_exits_silently(live_url: str) -> None:
     code = f"from hourbell.client import Client; client = Client({live_url!r}); print(client.health().status)"
 
     done = subprocess.run(
@@ -168,7 +168,7 @@ def test_a_program_that_closes_nothing_still_ends_quietly(live_url: str) -> None
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
 
 
-def test_a_client_of_before_a_fork_says_so(live_url: str) -> None:
+def test_using_a_client_after_a_fork_is_an_error(live_url: str) -> None:
     code = (
         "import os\n"
         "from hourbell.client import Client\n"
@@ -192,7 +192,7 @@ def test_the_import_is_cheap() -> None:
 
 
 @pytest.mark.full
-def test_the_types_of_the_front_are_known(tmp_path: Path) -> None:
+def test_the_sync_client_is_fully_typed(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
 
     done = subprocess.run(
