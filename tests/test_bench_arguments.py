@@ -24,7 +24,7 @@ def test_a_benchmark_is_asked_for_with_its_sizes() -> None:
         ("growth:rounds=2,3", "rounds=2,3 of growth is no number of rounds; write rounds=1 or more"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_could_be(text: str, reported: str) -> None:
+def test_invalid_arguments_are_refused_with_the_valid_ones(text: str, reported: str) -> None:
     with pytest.raises(ValueError, match=r".") as refused:
         parse_asked(text, KNOWN)
 

@@ -57,7 +57,7 @@ def unencrypted(environment: dict[str, str], url: str, **more: str) -> tuple[str
         "postgresql://me@db.example.com/d?sslmode=verify-full&sslrootcert=/etc/ca.pem",
     ],
 )
-def test_a_database_here_or_behind_tls_is_fine(url: str) -> None:
+def test_a_local_or_tls_database_has_no_finding(url: str) -> None:
     assert unencrypted({}, url) == ()
 
 
@@ -75,7 +75,7 @@ def test_a_remote_database_without_tls_is_named_without_its_password(url: str, h
     assert unencrypted({"PGSSLMODE": "verify-full"}, url.partition("?sslmode")[0]) == ()
 
 
-def test_other_databases_are_looked_at_too() -> None:
+def test_other_databases_are_checked_too() -> None:
     more = {
         "HOURBELL_SQL_DATABASE_URL": "postgresql://f@db.example.com/d",
         "HOURBELL_SQL_DATABASES": "reports=postgresql://f@reports.example.com/d",
@@ -99,7 +99,7 @@ def test_the_page_shows_what_is_printed(folder: Path) -> None:
     assert (result.stdout + result.stderr).replace(str(folder), "/var/lib/hourbell") == session
 
 
-def test_a_deployment_is_mended_step_by_step(folder: Path) -> None:
+def test_a_deployment_is_fixed_step_by_step(folder: Path) -> None:
     CliRunner().invoke(db, ["migrate"])
     database, key = folder / "hourbell.db", folder / "hourbell.db.key"
     database.chmod(0o644)

@@ -132,7 +132,7 @@ def test_a_node_that_drains_says_why_it_is_not_ready(folder: Path) -> None:
         assert server.wait(20) == 1
 
 
-def test_a_deleted_database_is_not_silently_begun_anew(folder: Path) -> None:
+def test_a_deleted_database_is_not_silently_created_again(folder: Path) -> None:
     file = folder / "hourbell.db"
     with Server(folder) as server:
         assert create_job(server.wait_until_serving(), "before").status_code == 201

@@ -71,7 +71,7 @@ def test_a_terminal_gets_colour_unless_it_is_not_wanted(monkeypatch: pytest.Monk
     assert "\x1b[" not in plain.getvalue()
 
 
-def test_what_is_below_the_level_is_left_out() -> None:
+def test_events_below_the_level_are_left_out() -> None:
     stream = configured(log_level="warning")
     log.info("run_late")
     log.warning("run_very_late")

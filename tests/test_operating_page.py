@@ -160,7 +160,7 @@ def restore(operator: Operator, steps: Iterator[Step]) -> dict[object, object]:
     return before
 
 
-def test_what_ran_since_the_backup_runs_again_under_the_same_ids(kind: str, operator: Operator) -> None:
+def test_runs_since_the_backup_run_again_under_the_same_ids(kind: str, operator: Operator) -> None:
     steps = iter(steps_of(PAGE, kind))
     before = restore(operator, steps)
     operator.start()
@@ -171,7 +171,7 @@ def test_what_ran_since_the_backup_runs_again_under_the_same_ids(kind: str, oper
         operator.follow(step)
 
 
-def test_a_restored_database_can_be_told_to_leave_the_past_alone(kind: str, operator: Operator) -> None:
+def test_a_restored_database_can_be_started_without_catching_up(kind: str, operator: Operator) -> None:
     before = restore(operator, iter(steps_of(PAGE, kind)))
     kept = dict(operator.sql("select scheduled_at, id from hourbell.runs"))  # what had not ended goes on
     [script] = re.findall(r"^```sql\n(update .*? set cursor_at .*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)

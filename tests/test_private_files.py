@@ -81,7 +81,7 @@ def _things(session: Session) -> list[object]:
     return [row["number"] for row in session.fetch("select number from things")]
 
 
-def test_a_wider_mode_is_told_once_at_start_with_the_command_that_mends_it(
+def test_a_wider_mode_is_logged_once_at_start_with_the_command_that_fixes_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = make(tmp_path / "hourbell.db", "", 0o644)
@@ -113,11 +113,11 @@ def test_a_key_file_that_everybody_may_open_is_refused_with_the_command(tmp_path
     assert exposure(path, path.stat().st_mode) is None
 
 
-def test_what_is_no_file_has_no_mode_to_mend(tmp_path: Path) -> None:
+def test_a_path_that_is_no_file_has_no_mode_to_fix(tmp_path: Path) -> None:
     assert exposure(tmp_path, stat.S_IFIFO | 0o644) is None
 
 
-def test_a_secret_of_kubernetes_is_judged_by_its_target_and_mended_in_the_pod(tmp_path: Path) -> None:
+def test_a_kubernetes_secret_is_judged_by_its_target_and_fixed_in_the_pod(tmp_path: Path) -> None:
     """Kubernetes mounts `key -> ..data/key` and `..data -> ..2026_11_18_09_00_00.1`; symlinks themselves are 0777."""
     folder = tmp_path / "..2026_11_18_09_00_00.1"
     folder.mkdir()

@@ -23,7 +23,7 @@ def seal(*keys: bytes, text: str = "whsec_x") -> Sealed:
     return ring(*keys).seal(Plain(text), SECRET, JOB, "signing")
 
 
-def test_what_was_sealed_opens_again() -> None:
+def test_a_sealed_secret_opens_again() -> None:
     assert ring(OLD).open(seal(OLD, text="grüße")).reveal() == "grüße"
 
 
@@ -62,12 +62,12 @@ def test_a_plain_secret_does_not_show_itself() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "AAAA", "not base64!", base64.b64encode(b"k" * 31).decode()])
-def test_a_bad_key_is_told_how_to_be_made(text: str) -> None:
+def test_a_bad_key_is_refused_with_the_command_that_creates_one(text: str) -> None:
     with pytest.raises(ValueError, match="openssl rand -base64 32"):
         parse_keys(text)
 
 
-def test_several_keys_stand_with_commas_between() -> None:
+def test_several_keys_are_separated_by_commas() -> None:
     text = ",".join(base64.b64encode(key).decode() for key in (NEW, OLD))
     assert parse_keys(f"{text}\n") == (NEW, OLD)
 

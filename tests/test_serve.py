@@ -301,7 +301,7 @@ def test_a_signal_during_the_start_stops_it(serve: Serve, tmp_path: Path) -> Non
         ),
     ],
 )
-def test_what_cannot_start_says_why_in_one_line(
+def test_a_failed_start_gives_its_reason_in_one_line(
     serve: Serve, environment: dict[str, str], code: int, reported: str
 ) -> None:
     server = serve(**environment)
@@ -313,7 +313,7 @@ def test_what_cannot_start_says_why_in_one_line(
 
 @pytest.mark.full
 @pytest.mark.anyio
-async def test_what_postgresql_refuses_is_told_in_one_line(serve: Serve, postgres: PostgresDatabase) -> None:
+async def test_a_refusal_by_postgresql_is_reported_in_one_line(serve: Serve, postgres: PostgresDatabase) -> None:
     for url, reported in (
         (postgres.url.replace("postgres@", "nobody-here@"), 'role "nobody-here" does not exist'),
         (postgres.url.replace("hourbell_test_", "no_"), "does not exist"),
@@ -325,7 +325,9 @@ async def test_what_postgresql_refuses_is_told_in_one_line(serve: Serve, postgre
 
 @pytest.mark.full
 @pytest.mark.anyio
-async def test_a_wrong_login_of_functions_is_told_by_its_own_setting(serve: Serve, postgres: PostgresDatabase) -> None:
+async def test_a_wrong_login_of_functions_is_reported_by_its_own_setting(
+    serve: Serve, postgres: PostgresDatabase
+) -> None:
     await postgres.sql("create role functions_without_rights login password 'hunter2'")
     login = postgres.url.replace("postgres@", "functions_without_rights:hunter2@")
     try:
@@ -346,7 +348,7 @@ async def test_a_wrong_login_of_functions_is_told_by_its_own_setting(serve: Serv
         await postgres.sql("drop role functions_without_rights")
 
 
-def test_a_file_that_is_no_database_is_told_in_one_line(serve: Serve, tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_reported_in_one_line(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "hourbell.db").write_text("Dear diary, " * 100)
 
     server = serve()
@@ -356,7 +358,7 @@ def test_a_file_that_is_no_database_is_told_in_one_line(serve: Serve, tmp_path: 
     assert _complaint(server) == f"{reported}name another one in DATABASE_URL"
 
 
-def test_an_address_in_use_is_told_before_the_database_is_touched(serve: Serve, tmp_path: Path) -> None:
+def test_an_address_in_use_is_reported_before_the_database_is_touched(serve: Serve, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         server = serve(HTTP_ADDR=f"127.0.0.1:{taken.getsockname()[1]}")
 

@@ -96,7 +96,7 @@ def shown(server: Server, run_id: UUID) -> str:
     ).stdout
 
 
-def test_what_a_task_says_is_shown_while_it_runs_and_kept_afterwards(
+def test_the_notes_of_a_task_are_shown_while_it_runs_and_kept_afterwards(
     client: Client, server: tuple[Server, Path]
 ) -> None:
     run_id = client.jobs.trigger("talk", payload={"days": 3}).run_id
@@ -132,7 +132,7 @@ def test_a_process_that_dies_harms_nobody(client: Client) -> None:
 
 
 @pytest.mark.full
-def test_a_function_that_overruns_its_time_says_so(client: Client, server: tuple[Server, Path]) -> None:
+def test_a_function_that_overruns_its_timeout_is_reported(client: Client, server: tuple[Server, Path]) -> None:
     run = ended(client, client.jobs.trigger("overrun").run_id)
 
     assert (run.state, run.attempts[0].error) == ("failed", "no end within 1s")

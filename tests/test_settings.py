@@ -128,7 +128,7 @@ def test_durations_are_written_as_people_and_go_write_them(text: str, seconds: i
 
 
 @pytest.mark.parametrize("text", ["30", "soon", "-5s", "0s", "1.5h", "500ms", "30 s", "999999999w"])
-def test_a_bad_duration_is_told_with_its_variable_its_value_and_what_is_allowed(text: str) -> None:
+def test_a_bad_duration_is_reported_with_its_variable_its_value_and_the_allowed_range(text: str) -> None:
     expected = f"TICK_INTERVAL is '{text}'; write a duration of 1s or more, as in 90s, 15m, 2h30m or 1d"
 
     assert complaint({"TICK_INTERVAL": text}) == expected
@@ -177,7 +177,7 @@ def test_bad_settings_end_the_process_with_code_2_and_a_bad_database_url_with_1(
         ("lease = ", "hourbell.toml is not valid TOML: "),
     ],
 )
-def test_a_bad_file_is_told_with_its_key(file: str, line: str, tmp_path: Path) -> None:
+def test_a_bad_settings_file_is_reported_with_its_key(file: str, line: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load(file=file, folder=tmp_path)
 
@@ -185,7 +185,7 @@ def test_a_bad_file_is_told_with_its_key(file: str, line: str, tmp_path: Path) -
     assert "\n" not in str(caught.value)
 
 
-def test_a_bad_flag_is_told_as_it_is_written() -> None:
+def test_a_bad_flag_is_reported_as_it_was_written() -> None:
     with pytest.raises(SettingsError, match=r"^--drain-timeout is 'x'; write a duration of 0s or more"):
         load(flags={"drain_timeout": "x"})
 
@@ -288,7 +288,7 @@ def test_a_postgresql_url_is_handed_on_as_it_is(url: str) -> None:
         ("sqlite:///:memory:", "a database in memory would forget its runs"),
     ],
 )
-def test_a_malformed_database_url_is_found_at_once_and_told_how_to_mend(url: str, hint: str) -> None:
+def test_a_malformed_database_url_is_refused_at_once_with_its_correction(url: str, hint: str) -> None:
     with pytest.raises(ValueError, match=r"\w") as caught:
         parse_database_url(url)
 
@@ -300,7 +300,7 @@ def test_an_empty_database_url_on_the_command_line_is_not_the_default() -> None:
         load(flags={"database_url": ""})
 
 
-def test_what_a_program_gives_is_called_as_it_was_written_there() -> None:
+def test_errors_name_an_option_as_the_program_wrote_it() -> None:
     with pytest.raises(DatabaseUrlError, match=r"^database_url= is 'foo'; write postgresql://"):
         load_settings(arguments={"database_url": "foo"}, environment={"DATABASE_URL": "sqlite:///other.db"})
     given = load_settings(arguments={"database_url": "sqlite:///jobs.db"}, environment={}, folder=Path("/nowhere"))
@@ -387,7 +387,7 @@ def test_lists_are_written_with_commas(variable: str, text: str, name: str, valu
         ("HOURBELL_LANE_SLOTS", "0", "write a number from 1"),
     ],
 )
-def test_a_bad_list_is_told_how_to_be_written_and_shows_no_secret(variable: str, text: str, hint: str) -> None:
+def test_a_bad_list_is_refused_with_an_example_and_shows_no_secret(variable: str, text: str, hint: str) -> None:
     reported = complaint({variable: text})
     assert reported.startswith(f"{variable} is ")
     assert hint in reported
@@ -432,7 +432,7 @@ def test_settings_that_do_not_go_together_are_refused(environment: dict[str, str
     assert complaint(environment).startswith("HOURBELL_S")
 
 
-def test_the_api_has_a_rate_and_trusts_no_proxy_unless_told() -> None:
+def test_by_default_the_api_has_a_rate_limit_and_trusts_no_proxy() -> None:
     assert (load().api_rate, load().trusted_proxies) == (200, ())
     settings = load({"HOURBELL_API_RATE": "0", "HOURBELL_TRUSTED_PROXIES": "10.0.0.0/8, ::1"})
     assert (settings.api_rate, [str(each) for each in settings.trusted_proxies]) == (0, ["10.0.0.0/8", "::1/128"])
@@ -448,7 +448,7 @@ def test_a_misspelled_variable_is_refused_with_the_name_that_was_meant() -> None
     assert line == "HOURBELL_ALOW_NETWORKS is not a setting; did you mean HOURBELL_ALLOW_NETWORKS?"
 
 
-def test_a_program_is_told_of_it_instead() -> None:
+def test_a_program_only_logs_a_misspelled_variable() -> None:
     environment = {
         "HOURBELL_ALOW_NETWORKS": "10.0.0.0/8",
         "HOURBELL_VERSION": "1.2",

@@ -73,7 +73,7 @@ async def test_a_definition_is_inserted_as_its_body_is(database: Database, contr
     assert job.definition.payload == FULL["payload"]
 
 
-async def test_what_falls_due_before_the_commit_fires_after_it(database: Database, store: EngineStore) -> None:
+async def test_times_due_before_the_commit_fire_after_it(database: Database, store: EngineStore) -> None:
     await execute(database, BODY)
 
     now = await store.sample_time()

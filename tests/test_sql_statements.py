@@ -55,7 +55,7 @@ def test_the_text_is_the_same_whatever_the_values_are() -> None:
     assert trigger_job("job", key="a").text == trigger_job("other", key="b" * 200, payload=1).text
 
 
-def test_everything_that_is_wrong_with_a_job_is_said_at_once() -> None:
+def test_all_errors_of_a_job_are_reported_at_once() -> None:
     with pytest.raises(BodyError) as caught:
         insert_job({"name": "a b", "schedule": "61 * * * *", "target": {}, "colour": "red"})
 

@@ -277,7 +277,7 @@ def test_a_misspelled_variable_is_refused_at_start_with_the_name_that_was_meant(
     assert [path.name for path in tmp_path.iterdir()] == ["server.log"]
 
 
-def test_another_unknown_variable_is_told_and_those_of_kubernetes_are_not(serve: Serve) -> None:
+def test_another_unknown_variable_is_logged_but_not_those_of_kubernetes(serve: Serve) -> None:
     kubernetes = {
         "HOURBELL_PORT": "tcp://10.96.0.17:8080",
         "HOURBELL_SERVICE_HOST": "10.96.0.17",
@@ -301,9 +301,7 @@ def test_the_files_of_a_server_are_for_its_user_alone_also_without_a_umask(serve
     assert modes == dict.fromkeys(["hourbell.db", "hourbell.db-wal", "hourbell.db-shm", "hourbell.db.key"], 0o600)
 
 
-def test_a_server_goes_on_with_a_file_that_everybody_may_read_and_says_how_to_mend_it(
-    serve: Serve, tmp_path: Path
-) -> None:
+def test_a_server_runs_with_a_file_that_everybody_may_read_and_logs_the_fix(serve: Serve, tmp_path: Path) -> None:
     make_token(tmp_path)
     (tmp_path / "hourbell.db").chmod(0o644)
     server = serve("127.0.0.1:0").wait_until_serving()

@@ -235,7 +235,7 @@ def test_a_retry_policy_is_read_the_same_everywhere(value: Any) -> None:
         assert by_plain_sql(value) == in_library("retry")(value) == in_flags("retry")(value) == policy
 
 
-def test_a_retry_policy_that_is_wrong_is_told_alike_where_there_is_one_line_for_it() -> None:
+def test_a_bad_retry_policy_gets_the_same_message_everywhere() -> None:
     wrong = {"attempts": 0, "backoff": ["soon"]}
     with pytest.raises(BodyError) as in_a_body:
         in_body("retry")(wrong)

@@ -142,7 +142,7 @@ async def test_repeating_a_call_whose_answer_was_not_stored_says_that_it_acted()
         assert await things(house) == 1
 
 
-async def test_of_simultaneous_calls_with_one_key_one_acts_and_all_get_its_answer() -> None:
+async def test_one_of_several_concurrent_calls_with_one_key_acts_and_all_get_its_answer() -> None:
     async def pause(_seconds: float) -> None:
         await asyncio.sleep(0)
 

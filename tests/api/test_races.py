@@ -55,7 +55,7 @@ async def test_twenty_simultaneous_calls_with_one_key_trigger_one_run(api: Whole
     assert reported(answers).keys() <= {(201, None), (409, "already_done")}
 
 
-async def test_of_two_bodies_under_one_key_at_once_one_is_accepted(api: Whole) -> None:
+async def test_one_of_two_concurrent_bodies_under_one_key_is_accepted(api: Whole) -> None:
     headers = {"Idempotency-Key": "k"}
 
     answers = await asyncio.gather(
@@ -67,7 +67,7 @@ async def test_of_two_bodies_under_one_key_at_once_one_is_accepted(api: Whole) -
     assert all(each.status_code != 201 for each in answers if made.encode() not in each.request.content)
 
 
-async def test_of_twenty_calls_with_one_key_one_gets_the_secret(api: Whole) -> None:
+async def test_one_of_twenty_calls_with_one_key_gets_the_secret(api: Whole) -> None:
     headers, body = {"Idempotency-Key": "k"}, a_job(target={**HOOK, "secret": "generate"})
 
     answers = await asyncio.gather(*(api.client.post(JOBS, json=body, headers=headers) for _ in range(20)))
@@ -77,7 +77,7 @@ async def test_of_twenty_calls_with_one_key_one_gets_the_secret(api: Whole) -> N
     assert {each.status_code for each in answers} <= {201, 409}
 
 
-async def test_of_ten_changes_that_expect_one_version_one_succeeds(api: Whole) -> None:
+async def test_one_of_ten_changes_that_expect_one_version_succeeds(api: Whole) -> None:
     await api.job()
 
     answers = await asyncio.gather(
@@ -91,7 +91,7 @@ async def test_of_ten_changes_that_expect_one_version_one_succeeds(api: Whole) -
     assert (await api.client.get(f"{JOBS}/report")).json()["version"] == 2
 
 
-async def test_of_ten_deletions_that_expect_one_version_one_succeeds(api: Whole) -> None:
+async def test_one_of_ten_deletions_that_expect_one_version_succeeds(api: Whole) -> None:
     await api.job()
 
     answers = await asyncio.gather(
@@ -101,7 +101,7 @@ async def test_of_ten_deletions_that_expect_one_version_one_succeeds(api: Whole)
     assert Counter(each.status_code for each in answers) == {204: 1, 404: 9}
 
 
-async def test_of_ten_creations_with_one_name_one_succeeds(api: Whole) -> None:
+async def test_one_of_ten_creations_with_one_name_succeeds(api: Whole) -> None:
     answers = await asyncio.gather(*(api.client.post(JOBS, json=a_job()) for _ in range(10)))
 
     assert reported(answers) == {(201, None): 1, (409, "name_taken"): 9}
@@ -127,7 +127,7 @@ async def test_two_simultaneous_imports_create_each_job_once(api: Whole) -> None
     assert len(await jobs_in(api)) == 300
 
 
-async def test_of_two_simultaneous_pruning_imports_the_jobs_of_one_remain(api: Whole) -> None:
+async def test_two_concurrent_pruning_imports_leave_the_jobs_of_one(api: Whole) -> None:
     owner = {"managed_by": "file", "source": "jobs", "prune": "true"}
     bodies = [b"\n".join(json.dumps(a_job(f"{who}-{number}")).encode() for number in range(20)) for who in ("a", "b")]
 

@@ -173,7 +173,7 @@ async def test_every_wrong_token_gets_the_same_answer(house: House) -> None:
     assert all("set-cookie" not in each.headers for each in answers)
 
 
-async def test_of_a_thousand_wrong_logins_in_an_hour_few_are_checked(house: House) -> None:
+async def test_few_of_a_thousand_wrong_logins_in_an_hour_are_checked(house: House) -> None:
     good = await house.token()
     answers = []
     for number in range(1_000):

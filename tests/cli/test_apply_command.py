@@ -204,7 +204,7 @@ def test_on_a_terminal_apply_asks_before_deleting_jobs(node: Live, tmp_path: Pat
     assert set(jobs_of(node, "ask")) == {"ask-a"}
 
 
-def test_of_two_users_with_the_same_plan_the_second_changes_nothing(
+def test_the_second_of_two_users_with_the_same_plan_changes_nothing(
     node: Live, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = (

@@ -81,7 +81,7 @@ def test_a_token_is_revoked_once_by_name_or_id() -> None:
     assert "there is no token 'one' that is not revoked" in again.stderr
 
 
-def test_of_two_tokens_with_one_name_the_id_is_needed() -> None:
+def test_two_tokens_with_one_name_need_the_id() -> None:
     ids = {json.loads(run("create", "ci", "--role", "viewer", "--json").stdout)["id"] for _ in range(2)}
     done = run("revoke", "ci")
 

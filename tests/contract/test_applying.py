@@ -69,7 +69,7 @@ async def test_one_job_that_is_refused_keeps_out_all(database: Database) -> None
     assert await control.get_job("mine") is None
 
 
-async def test_a_dry_run_tells_the_same_and_does_nothing(database: Database) -> None:
+async def test_a_dry_run_returns_the_same_and_changes_nothing(database: Database) -> None:
     control = database.control()
     await apply_all(control, a_file_job("old"), now=T0)
 
@@ -99,7 +99,7 @@ async def test_only_the_owners_jobs_are_deleted(database: Database) -> None:
     ]
 
 
-async def test_of_two_who_planned_on_the_same_state_one_wins(database: Database) -> None:
+async def test_one_of_two_bundles_planned_on_the_same_state_is_applied(database: Database) -> None:
     control = database.control()
     await apply_all(control, a_file_job("job"), now=T0)
     state = (await apply_all(control, a_file_job("job", schedule="0 1 * * *"), dry_run=True)).state
@@ -116,7 +116,7 @@ async def test_of_two_who_planned_on_the_same_state_one_wins(database: Database)
     assert stored.version == 2
 
 
-async def test_of_two_who_make_the_same_new_jobs_one_wins(database: Database) -> None:
+async def test_one_of_two_bundles_that_create_the_same_jobs_is_applied(database: Database) -> None:
     control = database.control()
     state = (await apply_all(control, a_file_job("a"), a_file_job("b"), dry_run=True)).state
 
@@ -200,7 +200,7 @@ async def test_secrets_come_and_go_with_the_bundle(database: Database) -> None:
     assert later.state != planned.state
 
 
-async def test_what_may_not_be_deleted_keeps_out_all(database: Database) -> None:
+async def test_a_job_that_may_not_be_deleted_fails_the_whole_bundle(database: Database) -> None:
     control = database.control()
     await apply_all(control, a_file_job("old"), now=T0)
 

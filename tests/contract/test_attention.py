@@ -178,7 +178,7 @@ async def test_facts_of_a_job_are_its_last_end_its_losses_and_its_durations(
     assert sorted(facts.durations) == [MINUTE, 3 * MINUTE]
 
 
-async def test_a_paused_job_tells_since_when_also_if_it_was_edited_meanwhile(
+async def test_a_paused_job_keeps_the_start_of_its_pause_when_it_is_edited(
     control: ControlStore, lists: ListStore
 ) -> None:
     job = await add_job(control)

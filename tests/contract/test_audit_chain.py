@@ -175,7 +175,7 @@ async def hashes_of_a_history(database: Database) -> list[str]:
     return [link.hash for link in await extend_all(database.audit_chain())]
 
 
-async def test_nothing_is_written_when_nothing_waits(
+async def test_an_empty_chaining_pass_writes_nothing(
     chain: AuditChainStore, control: ControlStore, database: Database
 ) -> None:
     await add_rows(control, "a")
@@ -458,7 +458,7 @@ async def test_a_batch_that_ends_midway_leaves_nothing(
 
 
 @pytest.mark.parametrize("at", ["infinity", "20000-01-01", "0044-03-15 BC"])
-async def test_a_time_that_no_calendar_has_is_refused(postgres: PostgresDatabase, at: str) -> None:
+async def test_an_audit_time_outside_the_calendar_is_refused(postgres: PostgresDatabase, at: str) -> None:
     """It would keep everybody from reading the rows beside it, the loop that chains them included."""
     with pytest.raises(asyncpg.CheckViolationError):
         await postgres.sql(f"{INSERT} ('{at}', 'x', 'x', 'x')")
@@ -471,7 +471,7 @@ async def test_nobody_else_can_queue_what_is_not_in_the_audit(postgres: Postgres
     assert await postgres.connection.fetchval(query) is False
 
 
-async def test_whoever_may_insert_into_the_audit_needs_no_other_right(postgres: PostgresDatabase) -> None:
+async def test_inserting_into_the_audit_needs_no_other_right(postgres: PostgresDatabase) -> None:
     role = f"app_{await postgres.connection.fetchval('select current_database()')}"
     await postgres.sql(f"create role {role}; grant usage on schema hourbell to {role}")
     await postgres.sql(f"grant insert on hourbell.audit to {role}")
@@ -517,7 +517,7 @@ async def test_the_doctor_reports_rows_that_are_not_chained(control: ControlStor
     assert await doctor_finds(database, T0 + GRACE + SECOND) == {"audit_unchained": ["2 audit rows"]}
 
 
-async def test_the_list_shows_the_place_of_each_row(
+async def test_the_list_shows_the_chain_position_of_each_row(
     chain: AuditChainStore, control: ControlStore, lists: ListStore
 ) -> None:
     await add_rows(control, "a")

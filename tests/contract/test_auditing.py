@@ -126,7 +126,7 @@ async def everything(database: Database) -> list[list[Row]]:
 
 
 @pytest.mark.parametrize("action", ["job.create", "job.trigger", "run.replay"])
-async def test_finding_what_was_made_before_is_not_audited_again(case: Case, action: str) -> None:
+async def test_finding_an_existing_object_is_not_audited_again(case: Case, action: str) -> None:
     await VERBS[action](case, Request())
     before = await everything(case.database)
 
@@ -154,7 +154,7 @@ async def test_a_change_that_is_refused_leaves_its_key_free(control: ControlStor
     assert len(await database.rows("audit")) == 2
 
 
-async def test_two_at_the_same_time_under_one_key_are_one_change(control: ControlStore, database: Database) -> None:
+async def test_two_concurrent_calls_under_one_key_are_one_change(control: ControlStore, database: Database) -> None:
     job = await add_job(control)
 
     def trigger(at: datetime) -> Awaitable[object]:
@@ -165,7 +165,7 @@ async def test_two_at_the_same_time_under_one_key_are_one_change(control: Contro
     assert len(await database.rows("runs")) == 1
 
 
-async def test_what_the_audit_keeps_says_what_was_made(case: Case) -> None:
+async def test_the_audit_says_what_was_created(case: Case) -> None:
     for action in ("job.trigger", "job.backfill", "job.import"):
         await VERBS[action](case, Request())
 

@@ -72,7 +72,7 @@ async def test_backfilled_runs_become_ready_one_after_the_other(control: Control
 
 
 @pytest.mark.parametrize(("priority", "rank"), [(Priority.HIGH, Rank.NORMAL), (Priority.LOW, Rank.LATE_LOW)])
-async def test_backfilled_runs_stand_behind_what_is_due(
+async def test_backfilled_runs_have_a_lower_rank_than_due_runs(
     control: ControlStore, database: Database, priority: Priority, rank: Rank
 ) -> None:
     job = await add_job(control, priority=priority)
@@ -81,7 +81,7 @@ async def test_backfilled_runs_stand_behind_what_is_due(
     assert [row["rank"] for row in await database.rows("runs")] == [rank]
 
 
-async def test_an_instant_that_has_a_run_gets_no_other(
+async def test_a_time_that_has_a_run_gets_no_other(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_backlog(control)
@@ -135,7 +135,7 @@ async def test_thousands_of_instants_are_backfilled_at_once(control: ControlStor
     assert len(await database.rows("runs")) == 2_500
 
 
-async def test_what_is_in_no_skip(store: EngineStore, control: ControlStore, lists: ListStore) -> None:
+async def test_times_without_a_skip_are_found(store: EngineStore, control: ControlStore, lists: ListStore) -> None:
     job, other = await add_job(control), await add_job(control, "other", schedule="0 0 1 1 *")
     await plan_all(store, T0 + 5 * MINUTE)  # a run for the newest instant, a skip for those before it
     older, skipped, ran = (T0 + minutes * MINUTE for minutes in (-60, 2, 5))
@@ -145,7 +145,7 @@ async def test_what_is_in_no_skip(store: EngineStore, control: ControlStore, lis
     assert await lists.without_skip(job.id, []) == []
 
 
-async def test_a_job_tells_how_far_it_was_pruned(
+async def test_a_job_records_how_far_it_was_pruned(
     store: EngineStore, control: ControlStore, lists: ListStore, database: Database
 ) -> None:
     job = await add_backlog(control)

@@ -90,20 +90,20 @@ async def test_a_job_is_found_as_it_was_made(control: ControlStore) -> None:
     assert await control.get_job(made.id) == await control.get_job("every-column") == made
 
 
-async def test_a_name_is_taken_once(control: ControlStore) -> None:
+async def test_a_name_is_unique(control: ControlStore) -> None:
     await add_job(control)
 
     assert await refusal(add_job(control)) == "name_taken"
 
 
-async def test_making_a_job_again_under_its_id_returns_it(control: ControlStore, database: Database) -> None:
+async def test_creating_a_job_again_under_its_id_returns_it(control: ControlStore, database: Database) -> None:
     made = (await control.create_job(a_job(), UUID(int=5), Actor(BY, T0))).job
 
     assert (await control.create_job(a_job(), UUID(int=5), Actor(BY, T0 + HOUR))).job == made
     assert len(await database.rows("job_versions")) == len(await database.rows("audit")) == 1
 
 
-async def test_a_job_with_a_bad_schedule_is_not_made(control: ControlStore, database: Database) -> None:
+async def test_a_job_with_an_invalid_schedule_is_not_created(control: ControlStore, database: Database) -> None:
     with pytest.raises(ScheduleError):
         await add_job(control, schedule="61 * * * *")
 
@@ -246,7 +246,7 @@ async def test_pausing_may_cancel_what_waits(control: ControlStore, database: Da
 
 
 @pytest.mark.parametrize(("cancel_waiting", "scheduled"), [(True, "cancelled"), (False, "pending")])
-async def test_what_is_due_of_a_retired_job_is_a_skip_and_what_waits_may_be_cancelled(
+async def test_due_times_of_a_retired_job_are_a_skip_and_waiting_runs_may_be_cancelled(
     store: EngineStore, control: ControlStore, database: Database, cancel_waiting: bool, scheduled: str
 ) -> None:
     job = await add_backlog(control)
@@ -294,7 +294,7 @@ async def test_resuming_with_catch_up_plans_it_as_missed(
     assert (await skips_of(database), len(await instants(database))) == ([], 5)
 
 
-async def test_resuming_a_job_that_runs_changes_no_place_in_time(control: ControlStore, database: Database) -> None:
+async def test_resuming_an_active_job_changes_no_cursor(control: ControlStore, database: Database) -> None:
     job = await add_job(control)
 
     after = (await control.resume_job(job.id, Actor(BY, T0 + HOUR), catch_up=False)).job
@@ -317,7 +317,7 @@ async def test_a_deleted_job_is_gone_and_its_history_stays(
     assert (await add_job(control)).id != job.id
 
 
-async def test_what_is_deleted_cannot_be_changed(control: ControlStore) -> None:
+async def test_a_deleted_job_cannot_be_changed(control: ControlStore) -> None:
     job = await add_job(control)
     await control.delete_job(job.id, Actor(BY, T0))
 

@@ -75,7 +75,7 @@ async def test_no_more_are_claimed_than_wanted(store: EngineStore, control: Cont
     assert len(await claim(store, free=3)) == 2
 
 
-async def test_without_wants_nothing_is_claimed(store: EngineStore, control: ControlStore) -> None:
+async def test_a_claim_without_demand_takes_nothing(store: EngineStore, control: ControlStore) -> None:
     await a_waiting_job(store, control)
 
     assert await store.claim(NODE, T0 + HOUR, T0 + 2 * HOUR, []) == []
@@ -123,7 +123,7 @@ async def test_only_wanted_lanes_are_claimed_from(store: EngineStore, control: C
     assert await claim(store, lane="a", free=5) == []
 
 
-async def test_lanes_tell_when_their_first_run_is_ready(store: EngineStore, control: ControlStore) -> None:
+async def test_lanes_carry_the_time_of_their_first_ready_run(store: EngineStore, control: ControlStore) -> None:
     first, second = await add_job(control, "first", lane="a"), await add_job(control, "second", lane="b")
     await put_runs(
         store, first, [new_run(first, 0, ready_at=T0 + HOUR, rank=Rank.HIGH), new_run(first, 1, rank=Rank.LOW)]
@@ -208,7 +208,7 @@ async def test_a_run_under_which_nodes_died_is_claimed_only_as_a_suspect(
     assert (run.crashes, run.attempt) == (2, 3)
 
 
-async def test_how_many_deaths_make_a_suspect_is_for_the_caller_to_say(
+async def test_the_caller_sets_how_many_deaths_make_a_suspect(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     await a_waiting_job(store, control)
@@ -301,7 +301,7 @@ async def claim_everything(database: Database, claimers: int) -> list[Run]:
     return claimed
 
 
-async def test_a_place_that_does_not_wait_any_more_is_not_claimed() -> None:
+async def test_a_run_that_no_longer_waits_is_not_claimed() -> None:
     """On SQLite, where one statement hands places to the next: the update that claims tests the state again."""
     async with SqliteDatabase.in_memory() as database:
         store = database.engine()

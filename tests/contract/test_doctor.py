@@ -166,7 +166,7 @@ async def test_a_backfill_of_what_was_skipped_or_never_was_has_no_finding(
     assert min(map(len, made)) > 30
 
 
-async def test_a_database_that_went_through_everything_has_no_finding(
+async def test_a_database_after_every_operation_has_no_finding(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     now = await live(store, control, database)
@@ -468,7 +468,7 @@ async def test_nodes_are_judged_by_their_time_zone_data_and_their_clocks(
     assert set(await examined(database, now)) == {"tzdata_mixed", "beat_in_future", "tzdata_unfinished", "tzdata_here"}
 
 
-async def test_jobs_planned_before_the_clock_went_back_are_told(
+async def test_jobs_planned_before_the_clock_stepped_back_are_found(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     now = await a_history(store, control)
@@ -486,7 +486,7 @@ async def test_retention_leaves_nothing_to_find_whatever_the_settings_say(
         assert await examined(database, now) == {}
 
 
-async def test_what_is_older_than_the_retention_of_the_settings_is_left_alone(
+async def test_findings_older_than_the_configured_retention_are_left_out(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     now = await a_history(store, control)
@@ -521,7 +521,7 @@ def scheduled_at(index: int) -> str:
     return f"scheduled_at = (select scheduled_at from hourbell.runs order by 1 limit 1 offset {index})"
 
 
-async def test_a_database_that_has_not_seen_hourbell_is_told_in_one_finding(empty_database: Database) -> None:
+async def test_a_database_without_hourbell_is_one_finding(empty_database: Database) -> None:
     assert set(await examined(empty_database, START)) == {"migration_pending"}
 
 
@@ -543,7 +543,7 @@ async def test_another_schema_is_not_looked_into(sql: str, name: str, database: 
     assert set(await examined(database, START)) == {name}
 
 
-async def test_nothing_is_written(store: EngineStore, control: ControlStore, database: Database) -> None:
+async def test_the_doctor_writes_nothing(store: EngineStore, control: ControlStore, database: Database) -> None:
     now = await a_history(store, control)
     tables = ("jobs", "job_versions", "runs", "attempts", "skips", "job_stats", "nodes", "meta")
     before = [await database.rows(table) for table in tables]
@@ -552,7 +552,7 @@ async def test_nothing_is_written(store: EngineStore, control: ControlStore, dat
     assert [await database.rows(table) for table in tables] == before
 
 
-async def test_postgres_tells_unsafe_settings_triggers_and_indexes(postgres: PostgresDatabase) -> None:
+async def test_unsafe_settings_triggers_and_indexes_of_postgresql_are_found(postgres: PostgresDatabase) -> None:
     store = PostgresDoctorStore(postgres.connections())
     name = await postgres.connection.fetchval("select current_database()")
     for setting in ("fsync", "full_page_writes"):
@@ -575,7 +575,7 @@ async def test_postgres_tells_unsafe_settings_triggers_and_indexes(postgres: Pos
 
 
 @pytest.mark.parametrize("database", ["sqlite", "memory"], indirect=True)  # PostgreSQL looks after its files itself
-async def test_sqlite_tells_what_is_wrong_with_its_file(control: ControlStore, database: Database) -> None:
+async def test_damage_in_a_sqlite_file_is_found(control: ControlStore, database: Database) -> None:
     await add_job(control, now=START)
     await database.sql("pragma ignore_check_constraints = on; update hourbell.jobs set priority = 'odd'")
     found = await examined(database, START)
@@ -584,7 +584,7 @@ async def test_sqlite_tells_what_is_wrong_with_its_file(control: ControlStore, d
     assert found["database_damaged"].rows == ["CHECK constraint failed in hourbell_jobs"]
 
 
-async def test_sqlite_tells_when_readers_and_writers_would_wait_for_each_other(tmp_path: Path) -> None:
+async def test_a_sqlite_file_without_wal_is_found(tmp_path: Path) -> None:
     path = str(tmp_path / "hourbell.db")
     runner = WriterThread(path)
     await migrate(runner)
@@ -642,7 +642,7 @@ async def test_a_job_that_a_program_defines_and_somebody_else_has_is_an_error(da
     assert await database.lists().conflicts(T0) == []
 
 
-async def test_who_may_call_is_told_by_the_tables_alone(database: Database) -> None:
+async def test_access_is_judged_by_the_tables_alone(database: Database) -> None:
     store, access = doctor_of(database), database.access()
     first = await store.access(T0)
     token = Token(uuid4(), "ci", Role.ADMIN, T0, T0 + HOUR)

@@ -66,7 +66,7 @@ async def test_versions_are_listed_newest_first_in_pages(control: ControlStore, 
     assert found == [(3, "version 3", T0 + 3 * SECOND, BY), (2, "version 2", T0 + 2 * SECOND, BY), (1, "", T0, BY)]
 
 
-async def test_a_version_that_makes_no_sense_is_shown_as_far_as_it_goes(
+async def test_an_invalid_version_is_shown_as_far_as_it_can_be_read(
     control: ControlStore, lists: ListStore, database: Database
 ) -> None:
     job = await add_job(control)
@@ -180,7 +180,7 @@ async def test_ended_runs_are_the_newest_of_the_job_since_then(
     assert len(await lists.ended(job.id, T0 + SECOND, 10)) == 3
 
 
-async def test_instants_with_a_run_are_told_from_those_without(
+async def test_instants_with_a_run_are_separated_from_those_without(
     store: EngineStore, control: ControlStore, lists: ListStore
 ) -> None:
     job = await add_job(control)

@@ -60,7 +60,7 @@ async def test_a_new_job_is_created_as_if_alone(control: ControlStore, database:
     assert (version["version"], version["changed_by"], version["definition"]["name"]) == (1, BY, "job")
 
 
-async def test_what_differs_is_edited_and_what_does_not_is_left(control: ControlStore, database: Database) -> None:
+async def test_jobs_that_differ_are_edited_and_others_are_not(control: ControlStore, database: Database) -> None:
     await import_all(control, a_file_job("same", payload={"a": [1, 1e23, True]}), a_file_job("other"), now=T0)
 
     results = await import_all(
@@ -82,7 +82,7 @@ async def test_a_payload_that_only_looks_alike_is_a_change(control: ControlStore
     assert (result.result, (await found(control)).definition.payload) == (Imported.CHANGED, payload)
 
 
-async def test_what_was_due_belongs_to_the_version_before(
+async def test_due_times_belong_to_the_previous_version(
     control: ControlStore, store: EngineStore, database: Database
 ) -> None:
     await import_all(control, *(a_file_job(name, catch_up=CatchUp.ALL) for name in ("a", "b")), now=T0)
@@ -113,7 +113,7 @@ async def test_another_owners_job_and_the_second_of_a_name_are_refused_and_keep_
     assert (await found(control, "theirs")).version == 1
 
 
-async def test_what_the_database_cannot_run_is_refused(control: ControlStore, database: Database) -> None:
+async def test_a_definition_that_the_database_cannot_run_is_refused(control: ControlStore, database: Database) -> None:
     target = {"type": "sql", "function": "public.work"}
     own = Definition("job", "* * * * *", target, lane=lane_of(target), **FILE)
 
@@ -141,7 +141,7 @@ async def test_a_paused_job_stays_paused_with_its_note(control: ControlStore, da
     assert (bool(row["enabled"]), row["paused_note"], row["description"]) == (False, "tea", "new")
 
 
-async def test_a_dry_run_tells_everything_and_changes_nothing(control: ControlStore, database: Database) -> None:
+async def test_a_dry_run_returns_every_result_and_changes_nothing(control: ControlStore, database: Database) -> None:
     await import_all(control, a_file_job("old"), now=T0)
     tables = ("jobs", "job_versions", "audit", "idempotency")
     before = [await database.rows(table) for table in tables]
@@ -186,7 +186,7 @@ async def test_two_imports_of_the_same_jobs_at_once_create_each_once(database: D
     assert len(await database.rows("jobs")) == 50
 
 
-async def test_what_an_import_has_not_seen_is_pruned_of_its_owner_only(
+async def test_jobs_missing_from_an_import_are_pruned_for_its_owner_only(
     control: ControlStore, database: Database
 ) -> None:
     await add_job(control, "theirs")
@@ -232,7 +232,7 @@ async def test_a_job_whose_change_was_refused_is_not_pruned(control: ControlStor
     assert (result.code, await prune(control)) == ("job_catching_up", [])
 
 
-async def test_a_dry_run_of_pruning_tells_what_would_go(control: ControlStore) -> None:
+async def test_a_dry_run_of_pruning_lists_the_jobs_to_delete(control: ControlStore) -> None:
     await import_all(control, a_file_job("gone"), a_file_job("kept"), now=T0)
 
     await import_all(control, a_file_job("kept"), a_file_job("new"), import_id=IMPORT, dry_run=True)
@@ -249,7 +249,7 @@ async def test_imports_that_nobody_ended_are_forgotten_after_a_day(control: Cont
     assert len(await database.rows("imports")) == 1
 
 
-async def test_what_may_not_be_changed_is_neither_changed_nor_pruned(control: ControlStore) -> None:
+async def test_a_job_that_may_not_be_changed_is_neither_changed_nor_pruned(control: ControlStore) -> None:
     await import_all(control, a_file_job("a"), a_file_job("b"), now=T0)
 
     results = await import_all(

@@ -213,7 +213,7 @@ async def totals(lists: ListStore, job_id: UUID) -> tuple[UUID | None, str | Non
     return view.totals.last_run_id, view.totals.last_state, view.totals.succeeded
 
 
-async def test_a_job_that_makes_no_sense_does_not_take_the_list_with_it(
+async def test_an_invalid_job_does_not_break_the_list(
     control: ControlStore, lists: ListStore, database: Database
 ) -> None:
     job = await add_job(control)
@@ -248,7 +248,7 @@ async def test_nothing_has_text_that_cannot_be_kept(control: ControlStore, lists
     assert await lists.jobs(JobQuery(managed_by="code"), 10, ListPosition(text, uuid4())) == []
 
 
-async def test_a_place_beyond_all_numbers_is_one(control: ControlStore, lists: ListStore) -> None:
+async def test_a_position_beyond_all_numbers_is_accepted(control: ControlStore, lists: ListStore) -> None:
     job = await add_job(control)
 
     assert len(await lists.versions(job.id, 10, before=10**30)) == len(await lists.audit(10, before=10**30)) == 1

@@ -54,7 +54,7 @@ async def test_a_newer_schema_is_refused(database: Database) -> None:
         await database.migrate()
 
 
-def test_what_is_missing_runs_in_order() -> None:
+def test_missing_migrations_run_in_order() -> None:
     known = [Migration(number, "x", "select 1") for number in (1, 2, 3)]
 
     assert pending(known, {1: known[0].checksum}) == known[1:]
@@ -93,7 +93,7 @@ async def test_a_migration_killed_midway_is_resumed() -> None:
         assert len(await database.migrate()) > 0
 
 
-async def test_the_status_tells_what_was_run(postgres: PostgresDatabase) -> None:
+async def test_the_status_lists_applied_migrations(postgres: PostgresDatabase) -> None:
     async with PostgresDatabase.made(migrated=False) as empty:
         before = await status(empty.connections())
         await migrate(empty.connections())

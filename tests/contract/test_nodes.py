@@ -234,7 +234,7 @@ async def test_an_attempt_at_most_once_that_has_begun_is_not_handed_back(
     assert {row["state"]: row["reason"] for row in await database.rows("runs")} == {"failed": "lost", "pending": None}
 
 
-async def test_what_the_node_gave_up_is_not_handed_back(store: EngineStore, control: ControlStore) -> None:
+async def test_a_lease_that_the_node_gave_up_is_not_handed_back(store: EngineStore, control: ControlStore) -> None:
     given_up, orphan = await held(store, control, count=2)
 
     assert await beat_with_orphans(store, [], given_up={given_up}) == (orphan,)
@@ -300,7 +300,7 @@ async def test_time_zone_data_only_rises(store: EngineStore) -> None:
     assert await store.check_tzdata("2026b") is Tzdata.OUTDATED
 
 
-async def test_the_database_tells_its_own_time(store: EngineStore) -> None:
+async def test_the_database_returns_its_own_time(store: EngineStore) -> None:
     first = await store.sample_time()
     second = await store.sample_time()
 

@@ -32,9 +32,7 @@ def notes_of(run: Run, fraction: float | None = 0.5, message: str = "half", log:
     return Notes(run.id, run.attempt, fraction, message, log)
 
 
-async def test_a_running_run_shows_how_far_it_is_and_what_it_said(
-    store: EngineStore, lists: ListStore, run: Run
-) -> None:
+async def test_a_running_run_shows_its_progress_and_log(store: EngineStore, lists: ListStore, run: Run) -> None:
     await store.write_notes([notes_of(run)], NOW)
 
     view = await lists.run(run.id)
@@ -44,7 +42,7 @@ async def test_a_running_run_shows_how_far_it_is_and_what_it_said(
     assert listed.progress == view.progress
 
 
-async def test_newer_notes_take_the_place_of_older_ones(store: EngineStore, lists: ListStore, run: Run) -> None:
+async def test_newer_notes_replace_older_ones(store: EngineStore, lists: ListStore, run: Run) -> None:
     await store.write_notes([notes_of(run, 0.7, "more")], NOW + SECOND)
     await store.write_notes([notes_of(run, 0.6, "less")], NOW)
 
@@ -53,7 +51,7 @@ async def test_newer_notes_take_the_place_of_older_ones(store: EngineStore, list
     assert view.progress == Progress(0.7, "more", NOW + SECOND)
 
 
-async def test_a_run_that_only_logs_says_nothing_of_progress(store: EngineStore, lists: ListStore, run: Run) -> None:
+async def test_a_run_that_only_logs_has_no_progress(store: EngineStore, lists: ListStore, run: Run) -> None:
     await store.write_notes([notes_of(run, None, "")], NOW)
 
     view = await lists.run(run.id)
@@ -101,7 +99,7 @@ async def test_notes_go_with_their_run(store: EngineStore, control: ControlStore
     assert [row["run_id"] for row in await database.rows("run_notes")] == [other.id]
 
 
-async def test_a_run_that_said_something_has_changed(store: EngineStore, lists: ListStore, run: Run) -> None:
+async def test_a_run_with_new_notes_has_changed(store: EngineStore, lists: ListStore, run: Run) -> None:
     mark = (await lists.changes(None, NOW, 10)).mark
     await store.write_notes([notes_of(run)], NOW + SECOND)
     first = await lists.changes(mark, NOW + SECOND, 10)
@@ -112,7 +110,7 @@ async def test_a_run_that_said_something_has_changed(store: EngineStore, lists: 
     assert list(second.runs) == [ChangedRun(run.id, run.job_id, RunState.SUCCEEDED)]
 
 
-async def test_a_run_that_began_and_said_something_has_changed_once(
+async def test_a_run_that_began_and_has_notes_has_changed_once(
     store: EngineStore, control: ControlStore, lists: ListStore
 ) -> None:
     await a_waiting_job(store, control)

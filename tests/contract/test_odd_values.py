@@ -31,7 +31,7 @@ def far_instants(database: Database) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("column", INSTANTS)
-async def test_an_instant_that_no_calendar_has_is_refused_or_blocks_nobody(
+async def test_a_time_outside_the_calendar_is_refused_or_blocks_nobody(
     store: EngineStore, control: ControlStore, lists: ListStore, database: Database, column: str
 ) -> None:
     for name in ("first", "odd", "last"):
@@ -47,7 +47,7 @@ async def test_an_instant_that_no_calendar_has_is_refused_or_blocks_nobody(
             assert len(await lists.jobs(JobQuery(), 10)) == 3
 
 
-async def test_postgresql_says_which_instants_there_are(postgres: PostgresDatabase) -> None:
+async def test_postgresql_checks_which_times_are_valid(postgres: PostgresDatabase) -> None:
     await add_job(postgres.control())
 
     with pytest.raises(asyncpg.CheckViolationError, match="between_1900_and_9000"):
@@ -70,7 +70,7 @@ async def test_text_that_is_not_utf_8_blocks_nobody_on_sqlite(column: str, count
         assert len(await database.lists().jobs(JobQuery(), PASS)) == count
 
 
-async def test_text_that_is_not_utf_8_is_shown_and_can_be_mended() -> None:
+async def test_text_that_is_not_utf_8_is_shown_and_can_be_fixed() -> None:
     async with SqliteDatabase.in_file() as database:
         control = database.control()
         odd = await add_job(control, "odd")

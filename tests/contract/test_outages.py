@@ -24,18 +24,18 @@ async def listed(database: Database) -> list[Outage]:
     return await database.lists().outages(100)
 
 
-async def test_before_any_node_ran_there_is_no_last_beat(store: EngineStore) -> None:
+async def test_before_any_node_ran_there_is_no_last_heartbeat(store: EngineStore) -> None:
     assert await store.last_beat() is None
 
 
-async def test_the_last_beat_is_the_newest_of_all_nodes(store: EngineStore) -> None:
+async def test_the_last_heartbeat_is_the_newest_of_all_nodes(store: EngineStore) -> None:
     await store.heartbeat(a_node(), T0 + MINUTE, T0 + HOUR, [])
     await store.heartbeat(a_node(node=OTHER_NODE), T0 + SECOND, T0 + HOUR, [])
 
     assert await store.last_beat() == T0 + MINUTE
 
 
-async def test_the_last_beat_of_a_node_that_retired_is_still_known(store: EngineStore) -> None:
+async def test_the_last_heartbeat_of_a_retired_node_is_still_known(store: EngineStore) -> None:
     for node, at in ((NODE, T0 + MINUTE), (OTHER_NODE, T0 + SECOND)):
         await store.heartbeat(a_node(node=node), at, T0 + HOUR, [])
         await store.retire(node)

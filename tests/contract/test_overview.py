@@ -77,7 +77,7 @@ async def test_the_overview_counts_what_ended_since_then(
     assert (await lists.overview(T0 + 2 * HOUR)).ended == {RunState.SUCCEEDED: 2}
 
 
-async def test_jobs_of_the_same_instants_are_one_group(control: ControlStore, lists: ListStore) -> None:
+async def test_jobs_with_the_same_times_are_one_group(control: ControlStore, lists: ListStore) -> None:
     for number in range(3):
         await add_job(control, f"hourly-{number}", schedule="0 * * * *")
     await add_job(control, "elsewhere", schedule="0 * * * *", timezone="Europe/Berlin")
@@ -149,7 +149,9 @@ async def test_the_audit_of_a_subject_leaves_out_the_others(control: ControlStor
     assert await lists.audit(10, before=created.id, subject=str(job.id)) == []
 
 
-async def test_without_a_mark_changes_only_tell_where_to_begin(control: ControlStore, lists: ListStore) -> None:
+async def test_without_a_mark_changes_return_only_the_starting_position(
+    control: ControlStore, lists: ListStore
+) -> None:
     empty = await lists.changes(None, T0, 10)
     await add_job(control)
 

@@ -104,7 +104,7 @@ async def test_a_backlog_of_several_passes_is_planned_by_the_old_version_first(
     assert await planned(database) == [(T0 + n * MINUTE, 1) for n in range(1, 251)]
 
 
-async def test_what_was_due_before_a_job_was_disabled_runs_and_the_rest_is_skipped(
+async def test_times_due_before_a_job_was_disabled_run_and_the_rest_is_skipped(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     await add_backlog(control)
@@ -138,7 +138,7 @@ async def test_a_pause_that_ended_before_the_change_was_over_then(
     ],
     ids=["a schedule that names no times", "a target that cannot be called"],
 )
-async def test_a_version_that_makes_no_sense_between_two_others_stops_neither(
+async def test_an_invalid_version_between_two_others_stops_neither(
     store: EngineStore, control: ControlStore, database: Database, damage: str, skips: Sequence[object]
 ) -> None:
     await add_backlog(control)

@@ -60,7 +60,7 @@ async def test_without_jobs_there_is_no_next_time(store: EngineStore) -> None:
     assert (await store.plan_due(T0, PASS, plan)).next_plan_at is None
 
 
-async def test_planning_tells_when_the_next_job_is_due(store: EngineStore, control: ControlStore) -> None:
+async def test_a_pass_returns_the_time_of_the_next_due_job(store: EngineStore, control: ControlStore) -> None:
     await add_job(control, "hourly", schedule="0 * * * *")
     await add_job(control, "minutely")
 
@@ -218,7 +218,7 @@ async def test_a_skip_from_before_an_edit_is_not_extended(
     assert skips == [(T0 + 2 * MINUTE, T0 + 5 * MINUTE, 4), (T0 + 10 * MINUTE, T0 + 10 * MINUTE, 1)]
 
 
-async def test_skips_of_other_reasons_or_with_a_run_between_stand_apart(
+async def test_skips_of_other_reasons_or_with_a_run_between_stay_separate(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     await add_job(control)
@@ -239,7 +239,7 @@ async def test_skips_of_other_reasons_or_with_a_run_between_stand_apart(
     assert found == [("missed", 1), ("window", 1), ("window", 1)]
 
 
-async def test_overlapping_runs_give_way_when_the_job_says_so(
+async def test_cancel_running_stops_the_run_and_the_waiting_one(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     await add_job(control, overlap=Overlap.CANCEL_RUNNING)
@@ -289,7 +289,7 @@ async def test_a_pause_that_is_over_ends_by_itself(
 
 @pytest.mark.parametrize("catch_up", [CatchUp.LATEST, CatchUp.NONE], ids=["a run", "a skip"])
 @pytest.mark.parametrize("behind", [True, False], ids=["clock went back", "clock goes on"])
-async def test_a_job_that_lost_its_cursor_begins_now_and_never_before_what_is_on_record(
+async def test_a_job_without_a_cursor_begins_now_and_never_before_its_history(
     store: EngineStore, control: ControlStore, database: Database, catch_up: CatchUp, behind: bool
 ) -> None:
     job = await add_job(control, catch_up=catch_up, late_after=timedelta(0))
@@ -309,7 +309,7 @@ async def test_a_job_that_lost_its_cursor_begins_now_and_never_before_what_is_on
     assert (row["cursor_at"], row["next_at"]) == (begins_at, T0 + 30 * MINUTE)
 
 
-async def test_runs_that_no_schedule_made_do_not_give_way(
+async def test_manual_runs_are_not_skipped_by_overlap(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control, overlap=Overlap.CANCEL_RUNNING)

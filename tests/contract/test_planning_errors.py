@@ -66,7 +66,7 @@ async def test_a_job_in_error_is_not_looked_at_again(
 @pytest.mark.parametrize(
     "change", ['target = \'{"type": "pigeon"}\'', 'retry = \'{"attempts": "many"}\'', "retry = '7'"]
 )
-async def test_a_job_that_makes_no_sense_is_set_aside(
+async def test_an_invalid_job_is_set_aside(
     store: EngineStore, control: ControlStore, database: Database, change: str
 ) -> None:
     await add_many(control, 5)
@@ -78,7 +78,7 @@ async def test_a_job_that_makes_no_sense_is_set_aside(
     assert (runs, list(errors)) == (5, ["odd"])
 
 
-async def test_the_error_of_a_job_tells_everything_that_is_wrong_with_it(
+async def test_the_error_of_a_job_lists_everything_that_is_wrong(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     await add_job(control)

@@ -41,7 +41,7 @@ async def test_no_statement_of_the_engine_asks_for_types_first(
     assert len(asked) == 1
 
 
-async def test_what_comes_between_an_instant_and_its_task_is_planned_before(connections: Connections) -> None:
+async def test_changes_between_a_scheduled_time_and_its_task_are_planned_first(connections: Connections) -> None:
     async with connections.connection() as connection:
         rows = await connection.fetch("select statement from pg_prepared_statements where generic_plans > 0")
 
@@ -59,7 +59,7 @@ async def test_a_connection_is_known_as_its_own_until_it_is_gone(connections: Co
     assert not connections.has(pid)
 
 
-async def test_a_connection_that_comes_back_in_a_transaction_is_closed_and_told(
+async def test_a_connection_that_comes_back_in_a_transaction_is_closed_and_logged(
     connections: Connections, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A write on such a connection would not be committed: a claim would be handed out twice."""

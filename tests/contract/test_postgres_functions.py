@@ -70,7 +70,7 @@ async def test_a_zone_that_postgresql_does_not_know_is_no_obstacle(postgres: Pos
     assert (made["success"], run["local_at"]) == (True, run["scheduled_at"].replace(tzinfo=None))
 
 
-async def test_the_status_of_a_job_tells_of_a_run_from_its_start(postgres: PostgresDatabase) -> None:
+async def test_the_status_of_a_job_shows_a_run_from_its_start(postgres: PostgresDatabase) -> None:
     store, control = postgres.engine(), postgres.control()
     await a_waiting_job(store, control)
     await claim(store, now=T0 + HOUR)

@@ -191,7 +191,9 @@ async def test_batches_take_the_intended_indexes_and_few_rows(postgres: Postgres
         await see_that_traps_are_seen(crowd)
 
 
-async def test_so_they_do_with_the_statistics_of_nearly_empty_tables(postgres: PostgresDatabase) -> None:
+async def test_batches_take_the_intended_indexes_with_statistics_of_nearly_empty_tables(
+    postgres: PostgresDatabase,
+) -> None:
     async with filled(postgres, analysed_young=True) as crowd:
         young = {name: found for name in STATEMENTS if (found := await crowd.faults(name))}
 
@@ -211,7 +213,9 @@ async def test_rows_of_a_small_table_are_locked_in_the_order_of_their_ids_too(po
     assert [plan.scanned - SMALL for plan in seen] == [set()] * len(seen)
 
 
-async def test_so_they_do_with_the_statistics_of_a_time_when_nothing_waited(postgres: PostgresDatabase) -> None:
+async def test_batches_take_the_intended_indexes_with_statistics_from_before_anything_waited(
+    postgres: PostgresDatabase,
+) -> None:
     async with filled(postgres, analysed_young=False) as crowd:
         await analyse_as_if_idle(postgres)
         idle = {name: found for name in STATEMENTS if (found := await crowd.faults(name))}

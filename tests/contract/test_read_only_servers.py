@@ -107,7 +107,7 @@ async def read_only_server(cluster: Cluster) -> AsyncIterator[None]:
         await asyncio.to_thread(cluster.configure, default_transaction_read_only="off")
 
 
-async def test_a_pool_opened_in_a_read_only_spell_writes_after_it(postgres: PostgresDatabase) -> None:
+async def test_a_pool_opened_while_the_server_was_read_only_writes_after_it(postgres: PostgresDatabase) -> None:
     async with pool(postgres.url, by_key=True) as connections:
         async with read_only_database(postgres):
             with pytest.raises(
@@ -118,7 +118,7 @@ async def test_a_pool_opened_in_a_read_only_spell_writes_after_it(postgres: Post
         await write(connections)
 
 
-async def test_what_only_reads_is_refused_too(postgres: PostgresDatabase) -> None:
+async def test_a_read_only_call_is_refused_too(postgres: PostgresDatabase) -> None:
     store = postgres.engine()
     async with read_only_database(postgres):
         with pytest.raises(StoreReadOnly):
@@ -146,7 +146,7 @@ async def _sleep_on(connections: Connections) -> None:
         await connection.execute("select pg_sleep(0.2)")
 
 
-async def test_a_session_that_only_reads_is_left_once_the_server_reports_the_change(cluster: Cluster) -> None:
+async def test_a_read_only_session_is_left_once_the_server_reports_the_change(cluster: Cluster) -> None:
     async with pool(cluster.url, size=1) as connections:
         await write(connections)
         async with read_only_server(cluster):
@@ -157,7 +157,7 @@ async def test_a_session_that_only_reads_is_left_once_the_server_reports_the_cha
                     pass
 
 
-async def test_readiness_does_not_read_happily_on(cluster: Cluster) -> None:
+async def test_readiness_notices_a_read_only_server_at_once(cluster: Cluster) -> None:
     async with pool(cluster.url, by_key=True) as connections:
         await migrate(connections)
         store = PostgresEngineStore(connections)
@@ -169,7 +169,7 @@ async def test_readiness_does_not_read_happily_on(cluster: Cluster) -> None:
         await store.backlog(T0)
 
 
-async def test_a_heartbeat_resumes_after_a_spell(cluster: Cluster) -> None:
+async def test_a_heartbeat_resumes_after_a_read_only_period(cluster: Cluster) -> None:
     node = Node(uuid4(), "host", T0, ("task:*",), "2026.1")
     async with pool(cluster.url, size=1, timeout=2, by_key=True) as connections:
         await migrate(connections)
@@ -225,7 +225,7 @@ async def test_a_silent_listener_asks_whether_its_server_still_accepts_writes(
             assert await hearing in Wake
 
 
-async def test_migrations_are_refused_and_their_status_is_told(postgres: PostgresDatabase) -> None:
+async def test_migrations_are_refused_and_their_status_is_readable(postgres: PostgresDatabase) -> None:
     async with read_only_database(postgres):
         with pytest.raises(StoreReadOnly):
             await migrate(postgres.connections())
@@ -250,7 +250,7 @@ async def test_a_standby_alone_is_refused_by_name(pair: Pair) -> None:
         assert (await PostgresDoctorStore(connections).schema()).read_only == "the server is a standby"
 
 
-async def test_of_two_hosts_the_one_that_accepts_writes_is_taken(pair: Pair) -> None:
+async def test_the_one_of_two_hosts_that_accepts_writes_is_used(pair: Pair) -> None:
     for url in (pair.url, _reversed(pair)):
         async with pool(url) as connections, function_pool(url) as functions:
             assert await address_of(connections) == pair.primary.host
@@ -263,7 +263,7 @@ def _reversed(pair: Pair) -> str:
     return f"postgresql://postgres@/postgres?host={pair.standby.host},{pair.primary.host}"
 
 
-async def test_what_the_url_asks_for_is_not_overridden(pair: Pair) -> None:
+async def test_session_settings_in_the_url_are_not_overridden(pair: Pair) -> None:
     async with pool(f"{_reversed(pair)}&target_session_attrs=any") as connections:
         with pytest.raises(StoreReadOnly, match="the server is a standby"):
             await write(connections)

@@ -106,7 +106,7 @@ async def test_the_third_death_is_poison(store: EngineStore, control: ControlSto
     assert (stats["failed"], stats["last_run_at"]) == (1, now)
 
 
-async def test_a_node_that_beats_again_was_no_death(
+async def test_a_node_that_sends_heartbeats_again_was_no_death(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     await a_waiting_job(store, control)

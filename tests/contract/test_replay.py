@@ -89,7 +89,7 @@ async def test_replaying_what_waits_cancels_it_first(
     assert (await database.rows("job_stats"))[0]["cancelled"] == 1
 
 
-async def test_what_is_running_cannot_be_replayed(store: EngineStore, control: ControlStore) -> None:
+async def test_a_running_run_cannot_be_replayed(store: EngineStore, control: ControlStore) -> None:
     await a_waiting_job(store, control)
     [run] = await claim(store)
 
@@ -138,7 +138,7 @@ async def test_a_replayed_dead_letter_is_one_no_longer(
     assert [row["cleared_at"] for row in await database.rows("runs") if row["id"] == run_id] == [LATER]
 
 
-async def test_what_was_replayed_can_be_replayed_again(store: EngineStore, control: ControlStore) -> None:
+async def test_a_replayed_run_can_be_replayed_again(store: EngineStore, control: ControlStore) -> None:
     run_id = await a_dead_letter(store, control)
     first = await control.replay_run(run_id, uuid4(), Actor(BY, LATER))
 

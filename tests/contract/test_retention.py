@@ -207,7 +207,7 @@ async def test_a_deleted_job_goes_with_its_last_run(
     assert await database.rows("jobs") == []
 
 
-async def test_how_far_history_goes_back_is_told_by_times_of_the_schedule(
+async def test_pruned_until_is_a_scheduled_time_of_the_job(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     await recurring(store, control, minutes=5)

@@ -224,7 +224,7 @@ async def test_a_run_that_somebody_wants_to_end_says_so(
 
 
 @pytest.mark.parametrize(("payload", "has_payload"), [({"n": [1]}, True), (None, False)])
-async def test_a_payload_of_its_own_is_told_from_none(
+async def test_a_payload_of_null_differs_from_no_payload(
     control: ControlStore, lists: ListStore, payload: object, has_payload: bool
 ) -> None:
     job = await add_job(control)
@@ -260,7 +260,7 @@ async def test_attempts_are_listed_in_order(store: EngineStore, control: Control
     assert await lists.attempts(uuid4()) == []
 
 
-async def test_a_version_that_is_gone_or_makes_no_sense_leaves_the_run(
+async def test_a_missing_or_invalid_version_leaves_its_run_in_lists(
     store: EngineStore, control: ControlStore, lists: ListStore, database: Database
 ) -> None:
     job = await a_waiting_job(store, control)

@@ -54,7 +54,7 @@ async def test_sqlite_understands_every_statement() -> None:
             database.connection.execute(f"explain {statement.text}", (None,) * values).fetchall()
 
 
-async def test_a_verb_on_sqlite_waits_for_nothing_but_its_session() -> None:
+async def test_a_store_verb_on_sqlite_awaits_only_its_session() -> None:
     async def wait(session: Session) -> None:
         await session.execute("set_meta", key="begun", value="yes")
         await asyncio.sleep(0)

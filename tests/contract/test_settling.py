@@ -171,7 +171,7 @@ async def test_outcomes_that_arrive_together_are_written_together(
     assert len(await database.rows("attempts")) == 300
 
 
-async def test_an_attempt_that_somebody_else_wrote_holds_up_nobody(
+async def test_an_attempt_written_by_another_node_holds_up_nobody(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     first, second = await claimed(store, control, count=2)
@@ -224,7 +224,7 @@ async def test_a_node_that_lost_its_lease_cannot_settle(
     assert await store.settle([settled(second, node=OTHER_NODE)]) == [Saved.SAVED]
 
 
-async def test_what_came_too_late_is_kept_with_its_attempt(
+async def test_a_late_outcome_is_stored_with_its_attempt(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     first, second = await superseded(store, control)
@@ -238,7 +238,7 @@ async def test_what_came_too_late_is_kept_with_its_attempt(
     assert (stats["succeeded"], stats["failed"]) == (0, 1)
 
 
-async def test_what_came_too_late_is_kept_with_no_other_attempt(
+async def test_a_late_outcome_is_stored_with_no_other_attempt(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     _, second = await superseded(store, control)
@@ -304,7 +304,7 @@ async def test_a_run_that_is_gone_is_superseded(store: EngineStore, control: Con
 
 
 @pytest.mark.parametrize("outcome", [Succeeded(), Failed("no")], ids=["succeeded", "failed"])
-async def test_of_a_run_that_is_gone_nothing_is_written_beside_others(
+async def test_nothing_is_written_for_a_deleted_run_in_a_batch_with_others(
     store: EngineStore, control: ControlStore, database: Database, outcome: Outcome
 ) -> None:
     gone, kept = await claimed(store, control, count=2)
@@ -392,7 +392,7 @@ async def test_an_effect_does_not_begin_after_the_run_has_ended(store: EngineSto
     assert not await store.begin(LeaseKey(run.id, run.attempt))
 
 
-async def test_an_effect_does_not_begin_for_who_lost_the_run(store: EngineStore, control: ControlStore) -> None:
+async def test_an_effect_does_not_begin_for_a_node_that_lost_the_run(store: EngineStore, control: ControlStore) -> None:
     first, second = await superseded(store, control)
 
     assert await store.begin(LeaseKey(first.id, first.attempt)) is False

@@ -107,7 +107,7 @@ async def test_a_replaced_file_does_not_inherit_the_log_of_the_one_before(path: 
     assert Path(f"{path}-wal.old").exists()
 
 
-async def test_what_was_acknowledged_is_kept_when_only_the_log_was_deleted(path: Path) -> None:
+async def test_acknowledged_writes_survive_if_only_the_log_was_deleted(path: Path) -> None:
     async with opened(DatabaseFile(str(path))) as runner:
         await runner.write(add)
         Path(f"{path}-wal").unlink()

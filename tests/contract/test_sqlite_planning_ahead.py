@@ -61,7 +61,7 @@ async def planned_runs(database: SqliteDatabase) -> list[tuple[UUID, datetime, i
     return [(run["job_id"], run["scheduled_at"], run["job_version"]) for run in runs]
 
 
-async def test_before_anything_is_due_it_tells_when_something_will_be(
+async def test_an_early_pass_returns_the_time_of_the_next_due_job(
     database: SqliteDatabase, store: SqliteEngineStore
 ) -> None:
     nothing = await store.plan_due(T0, PASS, plan)
@@ -74,7 +74,7 @@ async def test_before_anything_is_due_it_tells_when_something_will_be(
     ]
 
 
-def test_a_batch_waits_for_nobody() -> None:
+def test_a_batch_does_not_wait_for_locked_jobs() -> None:
     async def main(time: VirtualTime) -> tuple[int, float]:
         async with SqliteDatabase.in_memory() as database:
             await add_job(database.control())
@@ -109,7 +109,7 @@ async def test_a_job_that_changes_meanwhile_is_planned_as_it_is_then(
     assert (result.runs, decide.asked[other.id]) == (1, 2)
 
 
-async def test_what_a_change_has_planned_is_not_planned_by_the_old_version_again(
+async def test_a_time_that_a_change_planned_is_not_planned_again_by_the_old_version(
     database: SqliteDatabase, store: SqliteEngineStore
 ) -> None:
     job = await add_job(database.control())

@@ -141,7 +141,7 @@ async def test_a_statement_that_fails_undoes_only_itself(database: SqliteDatabas
     await transactions.close()
 
 
-async def test_values_are_bound_to_either_kind_of_place(database: SqliteDatabase) -> None:
+async def test_values_are_bound_to_either_kind_of_placeholder(database: SqliteDatabase) -> None:
     transactions = made(database)
     at = datetime(2026, 3, 2, 9, tzinfo=UTC)
     async with transactions.transaction(NOBODY) as opened:

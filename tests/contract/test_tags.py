@@ -109,7 +109,7 @@ async def test_tags_in_sqlite_that_are_no_texts_are_the_error_of_their_job(case:
         await check_odd(database)
 
 
-async def test_what_is_wrong_with_several_tags_stands_on_one_line(database: Database) -> None:
+async def test_errors_of_several_tags_are_joined_into_one_line(database: Database) -> None:
     tags = '{"a,b","",x,x}' if isinstance(database, PostgresDatabase) else '["a,b", "", "x", "x"]'
     await database.sql(INSERT.format(tags, "{x}" if isinstance(database, PostgresDatabase) else '["x"]'))
 

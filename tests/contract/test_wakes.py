@@ -87,7 +87,7 @@ async def test_planning_alone_is_no_change_of_a_job(postgres: PostgresDatabase) 
         assert await heard(wakes) is Wake.RUNS
 
 
-async def test_who_planned_runs_gets_no_hint_to_look_for_them(postgres: PostgresDatabase) -> None:
+async def test_the_node_that_planned_runs_gets_no_hint_about_them(postgres: PostgresDatabase) -> None:
     store, control = postgres.engine(), postgres.control()
     await add_job(control)
     async with listening(store) as wakes:
@@ -122,7 +122,7 @@ async def test_a_listener_whose_connection_died_gets_all_hints_again(postgres: P
     assert not store.hears_others
 
 
-async def test_a_strange_notification_is_a_hint_too(postgres: PostgresDatabase) -> None:
+async def test_an_unknown_notification_is_a_hint_too(postgres: PostgresDatabase) -> None:
     async with listening(postgres.engine()) as wakes:
         await postgres.sql("notify hourbell, 'what is this'")
         assert await heard(wakes) in Wake

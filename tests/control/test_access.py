@@ -153,7 +153,7 @@ async def test_wrong_tokens_push_out_no_valid_one_and_are_forgotten(node: Node, 
     assert store.lookups == before + 1
 
 
-async def test_of_10_000_unknown_tokens_few_are_looked_up_and_a_valid_one_still_works(
+async def test_few_of_10_000_unknown_tokens_are_looked_up_and_a_valid_one_still_works(
     node: Node, store: Counting
 ) -> None:
     _, known = await node.access.create("known", Role.ADMIN, "test")
@@ -236,7 +236,7 @@ async def test_the_last_use_is_noted_once_a_minute(node: Node) -> None:
     assert (await node.access.list())[0].id == token.id
 
 
-async def test_what_is_not_noted_yet_is_noted_when_the_service_says_so(node: Node) -> None:
+async def test_an_unrecorded_use_is_recorded_when_the_service_asks(node: Node) -> None:
     _, text = await node.access.create("ci", Role.ADMIN, "test")
     node.seconds = 10
     await node.access.authenticate(text.reveal())
@@ -305,7 +305,7 @@ def test_on_loopback_a_server_may_listen_without_a_token(host: str, is_open: boo
 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "192.168.1.7", "hourbell.example.com"])
-def test_elsewhere_it_needs_one_and_is_told_how(host: str) -> None:
+def test_another_address_needs_a_token_and_the_error_says_how_to_create_one(host: str) -> None:
     assert refuse_to_listen(Address(host, 8080), is_open=False) is None
     refused = refuse_to_listen(Address(host, 8080), is_open=True)
     assert refused is not None

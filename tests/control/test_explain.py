@@ -426,7 +426,7 @@ def test_the_data_of_a_skip_and_of_neighbours_is_there() -> None:
     assert (beside["previous_at"], beside["next_at"]) == ("2026-03-02T10:00:00Z", "2026-03-02T11:00:00Z")
 
 
-def test_of_two_skips_the_narrower_one_says_why() -> None:
+def test_the_narrower_of_two_skips_explains_a_time() -> None:
     case = Case(V.SKIPPED, "", skip=a_skip(SkipReason.MISSED, 9))
     narrow = Case(V.SKIPPED, "", skip=a_skip(SkipReason.OVERLAP))
     facts = replace(case.facts(), skips=[*case.facts().skips, *narrow.facts().skips])
@@ -434,7 +434,7 @@ def test_of_two_skips_the_narrower_one_says_why() -> None:
     assert explain(facts, AT, NOW) == narrow.explained()
 
 
-def test_an_instant_may_be_asked_for_in_any_zone() -> None:
+def test_an_instant_may_be_given_in_any_zone() -> None:
     asked = AT.astimezone(timezone(timedelta(hours=5, minutes=30)))
 
     assert Case(V.NO_RECORD, "", at=asked).explained() == Case(V.NO_RECORD, "").explained()
@@ -450,7 +450,7 @@ def test_an_instant_may_be_asked_for_in_any_zone() -> None:
     deleted_at=st.sampled_from([None, NOW]),
     then=st.sampled_from([None, {}, {"enabled": False}]),
 )
-def test_whatever_is_known_there_is_one_sentence(
+def test_every_combination_of_facts_has_one_sentence(
     at: datetime, deleted_at: datetime | None, then: dict[str, Any] | None, **job: Any
 ) -> None:
     explained = Case(V.PAUSED, "", at=at, job=job, then=then, view={"deleted_at": deleted_at}).explained()

@@ -131,7 +131,7 @@ async def test_jobs_are_made_changed_and_then_left_alone(deployed: Deployed) -> 
     assert (job.version, job.definition.schedule, job.definition.managed_by) == (2, "@daily", "code")
 
 
-async def test_a_job_of_somebody_else_is_not_stolen_and_keeps_none_of_the_others_out(
+async def test_a_job_of_another_owner_is_not_taken_and_the_others_are_synchronized(
     deployed: Deployed, caplog: pytest.LogCaptureFixture
 ) -> None:
     await add_job(deployed.control, "theirs")
@@ -187,7 +187,7 @@ async def test_after_an_outage_no_job_is_retired_because_heartbeats_are_missing(
     assert await deployed.states("a", "b") == {"a": "active", "b": "active"}
 
 
-async def test_what_comes_back_goes_on_and_an_operators_pause_stays(deployed: Deployed) -> None:
+async def test_a_job_that_is_defined_again_resumes_but_an_operators_pause_stays(deployed: Deployed) -> None:
     first = await deployed.start(a_program("a", "b"))
     operators = await deployed.control.get_job("a")
     assert operators is not None
@@ -237,7 +237,7 @@ async def test_a_process_that_runs_nothing_takes_nothing_out_of_use(deployed: De
     assert await deployed.states("old", "new") == {"old": "active", "new": "active"}
 
 
-async def test_what_waits_goes_on_while_the_program_still_has_the_task(deployed: Deployed) -> None:
+async def test_waiting_runs_continue_while_the_program_still_has_the_task(deployed: Deployed) -> None:
     old = a_program("old", schedule="* * * * *")
     first = await deployed.start(old)
     deployed.now += MINUTE
@@ -318,7 +318,7 @@ async def test_a_program_of_another_name_takes_over_what_no_live_node_defines(
     assert (record.__dict__["job"], record.__dict__["owner"]) == ("a", "code:shop")
 
 
-async def test_a_live_program_keeps_its_jobs_until_it_has_ended_and_then_loses_them_without_a_restart(
+async def test_a_live_program_keeps_its_jobs_until_it_ends_and_then_loses_them_without_a_restart(
     deployed: Deployed, caplog: pytest.LogCaptureFixture
 ) -> None:
     old = await deployed.started(a_program("a", source="shop"))
@@ -362,7 +362,7 @@ async def test_a_live_program_that_an_outage_silenced_keeps_its_jobs(deployed: D
     assert await owner_of(deployed, "a") == "code:shop"
 
 
-async def test_an_outage_begins_the_wait_anew(deployed: Deployed) -> None:
+async def test_an_outage_restarts_the_wait(deployed: Deployed) -> None:
     old = await deployed.started(a_program("a", source="shop"))
     new = await deployed.started(a_program("a", source="store"))
     deployed.now += 10 * MINUTE
@@ -378,7 +378,9 @@ async def test_an_outage_begins_the_wait_anew(deployed: Deployed) -> None:
     assert not await new.rescan()
 
 
-async def test_of_two_programs_that_start_at_once_one_has_the_job_and_the_other_says_so(deployed: Deployed) -> None:
+async def test_one_of_two_programs_that_start_together_gets_the_job_and_the_other_reports_it(
+    deployed: Deployed,
+) -> None:
     first, second = a_program("a", source="shop"), a_program("a", source="store")
     await (await deployed.started(a_program("a", source="old"))).stop()
     nodes = {each.source: uuid4() for each in (first, second)}

@@ -91,7 +91,7 @@ async def test_a_header_may_be_brought(secrets: Secrets, store: EngineStore, dat
         ("password", "canary", "write signing, or header:"),
     ],
 )
-async def test_what_cannot_be_used_is_refused_without_being_shown(
+async def test_an_invalid_secret_is_refused_without_being_shown(
     secrets: Secrets, field: str, text: str, hint: str
 ) -> None:
     with pytest.raises(ValueError, match=hint) as caught:
@@ -159,7 +159,7 @@ async def test_after_the_last_secret_no_key_is_needed(secrets: Secrets, database
     await check_keys(database.secrets(), None)
 
 
-async def test_what_was_never_made_is_not_rotated(secrets: Secrets) -> None:
+async def test_a_missing_secret_is_not_rotated(secrets: Secrets) -> None:
     with pytest.raises(Conflict, match="create one"):
         await secrets.rotate("hook", Actor(BY, T0))
 

@@ -21,11 +21,11 @@ def ended(late_ms: float = 0, took_ms: float = 0, state: RunState = SUCCEEDED) -
     return EndedRun(state, T0, started_at, started_at + took_ms * MILLISECOND)
 
 
-def test_without_runs_there_is_nothing_to_say() -> None:
+def test_statistics_without_runs_are_empty() -> None:
     assert summarize([]) == Summary(0, 0, 0, 0, *[None] * 7)
 
 
-def test_every_number_of_four_runs() -> None:
+def test_every_statistic_of_four_runs_is_right() -> None:
     runs = [ended(10, 100), ended(20, 300, FAILED), ended(30, 200), ended(1_000, 1_000, CANCELLED)]
 
     assert summarize(runs) == Summary(

@@ -64,7 +64,7 @@ async def watched(cluster: Cluster) -> tuple[Watch, Listener]:
 
 
 @virtually
-async def test_a_job_is_told_when_it_is_made_changed_and_deleted(cluster: Cluster) -> None:
+async def test_events_report_a_job_that_is_created_changed_or_deleted(cluster: Cluster) -> None:
     _, listener = await watched(cluster)
     job = await cluster.add_job(schedule=NEVER)
     await cluster.advance(1 * SECOND)
@@ -78,7 +78,7 @@ async def test_a_job_is_told_when_it_is_made_changed_and_deleted(cluster: Cluste
 
 
 @virtually
-async def test_a_run_is_told_when_it_begins_and_when_it_ends(cluster: Cluster) -> None:
+async def test_events_report_a_run_that_begins_or_ends(cluster: Cluster) -> None:
     cluster.script["job"] = takes(3 * SECOND)
     job = await cluster.add_job(schedule=NEVER)
     await cluster.start()
@@ -105,7 +105,7 @@ async def test_events_come_once_a_second_at_most_however_much_happens(cluster: C
 
 
 @virtually
-async def test_whoever_was_cut_off_goes_on_where_they_were_while_others_listen(cluster: Cluster) -> None:
+async def test_a_reconnected_listener_continues_where_it_was_while_others_listen(cluster: Cluster) -> None:
     watch, other = await watched(cluster)
     first = Listener(watch)
     await cluster.add_job("one", NEVER)
@@ -130,7 +130,7 @@ async def test_an_id_that_is_not_known_is_answered_by_a_reset(cluster: Cluster) 
 
 
 @virtually
-async def test_whoever_comes_back_after_nobody_listened_is_told_to_look_at_everything(cluster: Cluster) -> None:
+async def test_a_listener_that_returns_after_nobody_listened_gets_a_reset(cluster: Cluster) -> None:
     watch, listener = await watched(cluster)
     await listener.hang_up()
     await cluster.advance(5 * SECOND)
@@ -143,7 +143,7 @@ async def test_whoever_comes_back_after_nobody_listened_is_told_to_look_at_every
 
 
 @virtually
-async def test_a_listener_who_is_too_far_behind_is_told_to_look_at_everything(cluster: Cluster) -> None:
+async def test_a_listener_that_is_too_far_behind_gets_a_reset(cluster: Cluster) -> None:
     _, listener = await watched(cluster)
     listener.may_go_on.clear()
     for number in range(400):
@@ -185,7 +185,7 @@ async def test_more_than_fits_is_a_reset(cluster: Cluster) -> None:
 
 
 @virtually
-async def test_silence_is_told_every_fifteen_seconds(cluster: Cluster) -> None:
+async def test_a_comment_is_sent_every_fifteen_silent_seconds(cluster: Cluster) -> None:
     _, listener = await watched(cluster)
     await cluster.advance(60 * SECOND)
 

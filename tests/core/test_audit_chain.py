@@ -70,7 +70,7 @@ def test_every_column_is_covered(column: str) -> None:
     assert link_hash(GENESIS, 1, T0, other) != link_hash(GENESIS, 1, T0, CHANGE)
 
 
-def test_columns_do_not_run_into_each_other() -> None:
+def test_adjacent_columns_are_hashed_separately() -> None:
     one, two = (CHANGE._replace(actor=actor, action=action) for actor, action in (("a", "bc"), ("ab", "c")))
 
     assert link_hash(GENESIS, 1, T0, one) != link_hash(GENESIS, 1, T0, two)
@@ -84,7 +84,7 @@ def test_an_untouched_chain_has_no_break() -> None:
     assert breaks(chain) == breaks(chain, NEW) == []
 
 
-def test_a_changed_row_is_one_break_with_its_place() -> None:
+def test_a_changed_row_is_one_break_with_its_position() -> None:
     chain = chained(1, 2, 3)
     chain[1] = chain[1][0], changes(2)[0]._replace(actor="mallory")
 
@@ -92,7 +92,7 @@ def test_a_changed_row_is_one_break_with_its_place() -> None:
     assert (found.kind, found.position, found.audit_id, found.at) == ("row_changed", 2, 2, T0)
 
 
-def test_a_row_whose_hash_was_computed_anew_does_not_fit_the_next() -> None:
+def test_a_row_with_a_recomputed_hash_does_not_fit_the_next() -> None:
     chain = chained(1, 2, 3)
     forged = changes(2)[0]._replace(actor="mallory")
     chain[1] = chain[1][0]._replace(hash=link_hash(chain[0][0].hash, 2, T0, forged)), forged
@@ -108,7 +108,7 @@ def test_a_removed_row_is_found_by_its_link_and_a_removed_link_by_its_position()
     assert kinds(chain[1:]) == [("links_removed", 2)]
 
 
-def test_a_chain_computed_anew_without_the_key_has_wrong_seals_or_none() -> None:
+def test_a_recomputed_chain_without_the_key_has_wrong_seals_or_none() -> None:
     chain = chained(1, 2, seals=NEW)
     forged = [each._replace(actor="mallory") for each in changes(1, 2)]
     anew = extend_chain(None, forged, T0, PLAIN)
@@ -149,7 +149,7 @@ def test_a_row_that_became_visible_late_is_no_break() -> None:
     assert kinds(chain) == []
 
 
-def test_a_row_that_was_put_among_old_ones_is_a_break() -> None:
+def test_a_row_inserted_among_old_ones_is_a_break_in_the_chain() -> None:
     chain = chained(1, 3)
     chain += chained(4, now=T0 + LATE, head=chain[-1][0])
     chain += chained(2, now=T0 + LATE + SECOND, head=chain[-1][0])
@@ -165,7 +165,7 @@ def test_a_backlog_chained_in_order_is_late_but_no_break() -> None:
     assert (check.rows, check.chained_late) == (5, 5)
 
 
-def test_text_that_has_no_one_form_is_hashed_as_it_is() -> None:
+def test_text_without_a_canonical_form_is_hashed_as_it_is() -> None:
     texts = ["{", "{ ", "[" * 100_000, "1e9999999999999999999", "1e998", "1e999", '{"a": 1}', '{"a": 2, "a": 1}']
     rows = [CHANGE._replace(before=text) for text in texts]
 

@@ -246,7 +246,7 @@ def test_an_edit_with_a_clock_that_went_back_begins_at_the_cursor() -> None:
     [({}, [("edited", 1, 3, 3)]), ({"schedule": BROKEN}, [])],
     ids=["another column", "the schedule"],
 )
-def test_a_job_in_error_is_mended_by_any_edit_and_never_fires_for_the_past(
+def test_a_job_in_error_is_fixed_by_any_edit_and_never_fires_for_the_past(
     broken: dict[str, Any], skips: list[Skipped], edit: dict[str, Any]
 ) -> None:
     job = a_job(error="broken", catch_up=ALL, **broken)
@@ -258,13 +258,13 @@ def test_a_job_in_error_is_mended_by_any_edit_and_never_fires_for_the_past(
 
 
 @pytest.mark.parametrize("enabled", [True, False], ids=["enabled", "paused"])
-def test_a_broken_schedule_nobody_has_noticed_can_be_mended(enabled: bool) -> None:
+def test_an_unnoticed_invalid_schedule_can_be_fixed(enabled: bool) -> None:
     made = edited(a_job(BROKEN, enabled=enabled), a_definition(enabled=enabled), T0 + BEHIND)
 
     assert (made.runs, made.skips, made.cursor_at) == ((), (), T0 + BEHIND)
 
 
-def test_an_edit_beside_a_broken_schedule_leaves_it_to_the_planner_to_say_so() -> None:
+def test_an_edit_that_keeps_an_invalid_schedule_leaves_the_error_to_the_planner() -> None:
     job = a_job(BROKEN, next_at=T0 + HOUR, plan_at=T0 + HOUR)
     made = edited(job, changed(job, payload=1), T0 + BEHIND)
 
@@ -349,9 +349,7 @@ def test_a_pause_of_a_job_in_error_fires_nothing_for_the_past() -> None:
 @pytest.mark.parametrize(
     ("after", "skips"), [(UP_TO_DATE, []), (BEHIND, [("paused", 1, 3, 3)])], ids=["up to date", "behind"]
 )
-def test_what_is_due_of_a_job_that_is_retired_gets_no_run(
-    catch_up: CatchUp, after: timedelta, skips: list[Skipped]
-) -> None:
+def test_due_times_of_a_retired_job_get_no_run(catch_up: CatchUp, after: timedelta, skips: list[Skipped]) -> None:
     made = retired(a_job(catch_up=catch_up), T0 + after)
 
     assert (fired(made), skipped(made), made.definition.enabled) == ([], skips, False)
@@ -366,7 +364,7 @@ def test_retiring_a_job_that_is_paused_changes_nothing() -> None:
     assert position(made) == (T0, None, T0 + DAY)
 
 
-def test_a_job_that_is_broken_or_was_never_planned_can_be_retired() -> None:
+def test_a_job_in_error_or_never_planned_can_be_retired() -> None:
     broken, unseen = (retired(job, T0 + BEHIND) for job in (a_job(BROKEN), a_job(cursor_at=None)))
 
     assert (broken.runs, broken.skips, unseen.runs, unseen.skips) == ((), (), (), ())
@@ -472,13 +470,13 @@ def test_a_change_takes_its_turn_behind_versions_that_are_not_planned_yet() -> N
     assert queued(resumed(asleep, now, catch_up=False)) == (True, None)
 
 
-def test_a_resume_with_catch_up_needs_no_turn_since_the_planner_goes_on_where_it_stands() -> None:
+def test_a_resume_with_catch_up_waits_for_no_older_version() -> None:
     made = resumed(with_changes(enabled=False), T0 + BEHIND, catch_up=True)
 
     assert (made.is_queued, *position(made)) == (False, T0, T0 + HOUR, T0 + BEHIND)
 
 
-def test_an_unreadable_schedule_is_refused_also_behind_versions_that_are_not_planned_yet() -> None:
+def test_an_invalid_schedule_is_refused_even_behind_unplanned_versions() -> None:
     job = with_changes()
 
     with pytest.raises(ScheduleError, match="61 is outside 0-59"):

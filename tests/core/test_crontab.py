@@ -322,7 +322,7 @@ def test_the_zone_is_that_of_cron_tz_then_the_one_given_then_tz() -> None:
     assert notes == []
 
 
-def test_what_may_surprise_is_noted() -> None:
+def test_surprising_lines_get_a_note() -> None:
     made = read("DB_PASSWORD=x", "0 0 */2 * 1 a", "0 0 1 * 1 b")
 
     assert crontab_to_jobs(made, "UTC")[1] == [
@@ -332,7 +332,7 @@ def test_what_may_surprise_is_noted() -> None:
     ]
 
 
-def test_variables_that_are_too_long_for_a_description_are_told() -> None:
+def test_variables_that_are_too_long_for_a_description_are_reported() -> None:
     made = read(*(f"A{n}={'x' * 3_000}" for n in range(4)), "@daily a")
     [job], notes = crontab_to_jobs(made, "UTC")
 

@@ -39,7 +39,7 @@ def test_spans_are_newest_first_and_do_not_overlap(zone: str, first: date, lengt
 
 
 @given(zones, st.sampled_from(["0 9 * * 1-5", "0 0 * * *", "30 2 * * *", "0 */6 * * *"]), dates, st.integers(2, 40))
-def test_the_schedule_tells_the_dates_of_a_skip(zone: str, expression: str, first: date, length: int) -> None:
+def test_the_schedule_gives_the_dates_of_a_skip(zone: str, expression: str, first: date, length: int) -> None:
     schedule = Schedule.parse(expression, zone)
     start = datetime(first.year, first.month, first.day, tzinfo=UTC)
     times = list(schedule.between(start, start + length * DAY))

@@ -74,13 +74,13 @@ def test_a_retry_policy_survives_being_written_down(retry: RetryPolicy) -> None:
     assert RETRY.load("retry", json.loads(json.dumps(RETRY.dump(retry)))) == retry
 
 
-def test_what_is_not_said_is_the_default() -> None:
+def test_an_omitted_field_has_its_default() -> None:
     body = {"name": "job", "schedule": "0 * * * *", "target": {"type": "task", "name": "a"}}
 
     assert definition_from_json(body) == Definition(**body)
 
 
-def test_what_a_later_version_writes_is_no_obstacle() -> None:
+def test_unknown_fields_of_a_later_version_are_ignored() -> None:
     assert definition_from_json(definition_to_json(a_definition()) | {"colour": "red"}) == a_definition()
 
 
@@ -109,12 +109,12 @@ def test_an_instant_may_be_written_in_any_zone() -> None:
     ],
     ids=["enum", "text for seconds", "too long", "no offset", "no date", "a number", "retry"],
 )
-def test_what_cannot_be_read_is_named(broken: dict[str, Any], message: str) -> None:
+def test_an_unreadable_field_is_named(broken: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         definition_from_json(definition_to_json(a_definition()) | broken)
 
 
-def test_what_is_missing_is_named() -> None:
+def test_a_missing_field_is_named() -> None:
     with pytest.raises(ValueError, match="a definition needs schedule, target"):
         definition_from_json({"name": "job"})
 
@@ -138,7 +138,7 @@ def test_a_preset_is_written_by_its_name(name: str) -> None:
     ],
     ids=["as the design writes it", "seconds", "hours and minutes", "half a second", "none", "all of it"],
 )
-def test_a_policy_of_ones_own_has_attempts_and_waits(body: object, policy: RetryPolicy) -> None:
+def test_a_custom_retry_policy_has_attempts_and_waits(body: object, policy: RetryPolicy) -> None:
     errors: list[FieldError] = []
 
     assert (read_retry(body, errors), errors) == (policy, [])
@@ -178,7 +178,7 @@ def test_a_policy_of_ones_own_has_attempts_and_waits(body: object, policy: Retry
     ],
     ids=repr,
 )
-def test_a_bad_retry_value_is_told_where_it_is_wrong_and_how_to_write_it(body: object, pointers: str) -> None:
+def test_a_bad_retry_value_is_refused_with_its_position_and_an_example(body: object, pointers: str) -> None:
     errors: list[FieldError] = []
     read_retry(body, errors)
 

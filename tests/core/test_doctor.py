@@ -93,7 +93,7 @@ FAILED = {"state": "failed", "reason": "exhausted"}
         (FAILED | {"attempt": 4, "newest_attempt": 3}, ["attempt_missing"]),
     ],
 )
-def test_a_run_by_itself(more: dict[str, Any], names: list[str]) -> None:
+def test_defects_of_one_run_are_found(more: dict[str, Any], names: list[str]) -> None:
     assert [defect.check.name for defect in check_run(run_facts(**more), SQL)] == names
 
 
@@ -205,7 +205,7 @@ AT_HALF_PAST = marks(4)[0]._replace(scheduled_at=T0 + 4.5 * HOUR)
         pytest.param(job_facts(marks(1, 5), schedule="61 * * * *"), [], id="a schedule that cannot be read"),
     ],
 )
-def test_the_instants_of_a_job(facts: JobFacts, defects: list[tuple[str, int]]) -> None:
+def test_defects_of_a_jobs_instants_are_found(facts: JobFacts, defects: list[tuple[str, int]]) -> None:
     assert found(facts) == defects
 
 
@@ -236,7 +236,7 @@ def test_time_zone_data_that_changed_hides_what_was_before(
     assert found(facts, knows_zones=False) == []
 
 
-def test_what_is_older_than_the_retention_is_left_alone() -> None:
+def test_findings_older_than_the_retention_are_left_out() -> None:
     facts = job_facts(marks(1, 2, 4, 5, 7, 8, 9))
 
     assert found(facts, now=T0 + 30 * DAY + 5 * HOUR) == [(LOST, 6)]
@@ -254,7 +254,7 @@ def test_what_is_older_than_the_retention_is_left_alone() -> None:
         ({"plan_at": None, "error": "no", "enabled": False}, []),
     ],
 )
-def test_the_place_of_a_job_in_time(more: dict[str, Any], names: list[str]) -> None:
+def test_defects_of_a_jobs_cursor_and_next_times_are_found(more: dict[str, Any], names: list[str]) -> None:
     facts = job_facts(**more)
     now = T0 + 9 * HOUR + 10 * MINUTE
 
@@ -267,7 +267,7 @@ def test_the_place_of_a_job_in_time(more: dict[str, Any], names: list[str]) -> N
     assert alone == [name.replace("job_overdue", "job_unattended") for name in names]
 
 
-def test_a_cursor_ahead_of_time_is_told_unless_time_zone_data_put_it_there() -> None:
+def test_a_cursor_ahead_of_time_is_found_unless_time_zone_data_put_it_there() -> None:
     ahead, moved = job_facts(plan_at=T0 + DAY), job_facts(skips=(skip(9, 9, 1, "tzdata"),), plan_at=T0 + DAY)
     moved = replace(moved, job=replace(moved.job, cursor_at=T0 + 9 * HOUR))
     now = T0 + 8 * HOUR
@@ -397,6 +397,6 @@ def test_findings_keep_the_first_few_and_count_all_with_errors_first() -> None:
     assert (warnings.check.severity, warnings.count) == (Severity.WARNING, 2)
 
 
-def test_every_kind_of_fault_says_what_is_wrong_and_what_to_do() -> None:
+def test_every_kind_of_finding_says_what_is_wrong_and_what_to_do() -> None:
     assert [name for name, check in catalog.CHECKS.items() if check.name != name or not check.message] == []
     assert [name for name, check in catalog.CHECKS.items() if not check.repair.endswith(".")] == []

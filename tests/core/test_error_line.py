@@ -31,5 +31,5 @@ from billing.example
         ),  # the end was cut off
     ],
 )
-def test_the_line_says_what_is_wrong(error: str | None, line: str) -> None:
+def test_the_error_line_is_short(error: str | None, line: str) -> None:
     assert error_line(error) == line

@@ -27,7 +27,7 @@ LANE = "https://billing.example:443"
         ("a  b", "a\n b"),
     ],
 )
-def test_what_differs_between_errors_of_one_cause_does_not_count(first: str, second: str) -> None:
+def test_varying_parts_of_errors_with_one_cause_do_not_count(first: str, second: str) -> None:
     assert fingerprint_of(first, LANE, "exhausted") == fingerprint_of(second, LANE, "exhausted")
 
 

@@ -43,7 +43,7 @@ def walked(definition: Definition, start: datetime, end: datetime) -> list[datet
 
 @examples(300)
 @given(groups, moments, widths, st.integers(1, 40), moments)
-def test_a_forecast_is_what_walking_finds(
+def test_a_forecast_equals_walking_the_schedule(
     groups: list[tuple[Definition, int]], start: datetime, width: timedelta, number: int, now: datetime
 ) -> None:
     number = min(number, 3) if width == DAY else number
@@ -70,19 +70,19 @@ def test_a_schedule_that_cannot_be_read_has_no_fires() -> None:
     assert forecast([(a_definition(BROKEN), 9), (a_definition(HOURLY), 1)], T0, HOUR, 2, now=T0) == [1, 1]
 
 
-def test_a_week_of_hours_holds_the_change_of_the_clock() -> None:
+def test_a_week_of_hourly_buckets_includes_the_clock_change() -> None:
     daily, start = a_definition("30 2 * * *", timezone="America/New_York"), datetime(2026, 3, 7, tzinfo=UTC)
     fires = forecast([(daily, 1)], start, HOUR, 72, now=start)
 
     assert [hour for hour, count in enumerate(fires) if count] == [7, 24 + 7, 48 + 6]
 
 
-def test_nothing_to_count_is_nothing() -> None:
+def test_an_empty_forecast_is_empty() -> None:
     assert forecast([], T0, HOUR, 2, now=T0) == [0, 0]
     assert forecast([(a_definition(), 1)], T0, HOUR, 0, now=T0) == []
 
 
-def test_what_is_past_is_not_to_come() -> None:
+def test_past_times_are_not_in_the_forecast() -> None:
     assert forecast([(a_definition(HOURLY), 5)], T0, HOUR, 4, now=T0 + HOUR + MINUTE) == [0, 0, 5, 5]
     assert forecast([(a_definition(HOURLY), 1)], T0, DAY, 1, now=T0 + 22 * HOUR) == [2]
     assert forecast([(a_definition(HOURLY), 1)], T0, HOUR, 2, now=T0 + DAY) == [0, 0]

@@ -91,7 +91,7 @@ def read(**fields: Any) -> Definition:
     return parse_job(SMALL | fields).definition
 
 
-def test_a_small_body_has_every_default() -> None:
+def test_a_minimal_body_gets_every_default() -> None:
     parsed = parse_job(SMALL)
 
     assert parsed.definition == Definition("a", "0 9 * * *", HTTP, lane="https://example.com:443")
@@ -100,7 +100,7 @@ def test_a_small_body_has_every_default() -> None:
 
 @examples(150)
 @given(definitions)
-def test_what_is_written_reads_as_the_same_definition(definition: Definition) -> None:
+def test_a_serialized_definition_reads_back_as_the_same(definition: Definition) -> None:
     definition = replace(definition, lane=lane_of(definition.target))
     body = job_to_body(definition)
 
@@ -108,7 +108,7 @@ def test_what_is_written_reads_as_the_same_definition(definition: Definition) ->
     assert tuple(body) == FIELDS
 
 
-def test_a_whole_body_as_it_is_shown() -> None:
+def test_a_complete_body_reads_back_as_it_is_shown() -> None:
     whole = {
         "name": "nightly",
         "schedule": "0 3 * * *",
@@ -173,7 +173,7 @@ def test_a_duration_is_shown_short(duration: timedelta, text: str) -> None:
     ids=repr,
 )
 @pytest.mark.parametrize("name", ["max_age", "late_after"])
-def test_what_is_no_duration_is_told_how_to_write_one(name: str, given: object) -> None:
+def test_an_invalid_duration_is_refused_with_an_example(name: str, given: object) -> None:
     [error] = errors_in(**{name: given})
 
     assert error.pointer == f"/{name}"
@@ -185,7 +185,7 @@ def test_what_is_no_duration_is_told_how_to_write_one(name: str, given: object) 
     ("schedule", "catch_up"),
     [("at 2026-12-24T18:00:00Z", "all"), ("yearly 02-29 09:00", "all"), ("@daily", "latest")],
 )
-def test_what_happens_once_or_once_a_year_is_caught_up_by_default(schedule: str, catch_up: str) -> None:
+def test_one_shot_and_yearly_jobs_are_caught_up_by_default(schedule: str, catch_up: str) -> None:
     assert read(schedule=schedule).catch_up == catch_up
     assert read(schedule=schedule, catch_up=None).catch_up == catch_up
     assert read(schedule=schedule, catch_up="none").catch_up is CatchUp.NONE
@@ -334,16 +334,16 @@ ONE_ERROR: list[tuple[dict[str, Any], FieldError]] = [
 
 
 @pytest.mark.parametrize(("fields", "error"), ONE_ERROR, ids=[error.pointer for _, error in ONE_ERROR])
-def test_one_thing_wrong_is_one_fault_with_its_place(fields: dict[str, Any], error: FieldError) -> None:
+def test_one_error_has_one_pointer(fields: dict[str, Any], error: FieldError) -> None:
     assert errors_in(**fields) == [error]
 
 
 @pytest.mark.parametrize("body", [None, [], "job", 5, True], ids=repr)
-def test_what_is_no_object_is_no_job(body: object) -> None:
+def test_a_body_that_is_no_object_is_no_job(body: object) -> None:
     assert errors_of(body) == [FieldError("", "a job is an object with name, schedule and target")]
 
 
-def test_an_empty_object_is_told_all_that_a_job_needs() -> None:
+def test_an_empty_object_gets_an_error_for_each_required_field() -> None:
     assert [(error.pointer, error.message) for error in errors_of({})] == [
         ("/name", "a job needs a name"),
         ("/schedule", "a job needs a schedule"),
@@ -351,7 +351,7 @@ def test_an_empty_object_is_told_all_that_a_job_needs() -> None:
     ]
 
 
-def test_everything_wrong_is_said_at_once() -> None:
+def test_all_errors_of_a_body_are_reported_at_once() -> None:
     wrong = {name: -1 for name in FIELDS if name != "payload"} | {"target": HTTP | {"url": 1, "method": "X"}, "oops": 1}
     pointers = [error.pointer for error in errors_of(wrong)]
 
@@ -360,7 +360,7 @@ def test_everything_wrong_is_said_at_once() -> None:
     assert len(pointers) == len(set(pointers))
 
 
-def test_a_schedule_in_a_wrong_zone_has_both_faults() -> None:
+def test_a_schedule_and_a_zone_that_are_both_wrong_give_two_errors() -> None:
     errors = errors_in(schedule="61 25 * * *", timezone="Nowhere/Land")
 
     assert [error.pointer for error in errors] == ["/schedule", "/schedule", "/timezone"]
@@ -400,7 +400,7 @@ def test_a_secret_is_taken_out_of_the_target(secret: str) -> None:
 
 
 @pytest.mark.parametrize("secret", ["whsec_" + "Q" * 8, SECRET[6:], "Generate", 5, ["x"], "whsec_ü"], ids=repr)
-def test_a_wrong_secret_is_a_fault_that_does_not_show_it(secret: object) -> None:
+def test_a_wrong_secret_is_an_error_that_does_not_show_it(secret: object) -> None:
     [error] = errors_in(target=HTTP | {"secret": secret})
 
     assert error.pointer == "/target/secret"
@@ -436,7 +436,7 @@ def test_an_error_reads_as_lines() -> None:
 
 @examples(200)
 @given(st.dictionaries(st.sampled_from([*FIELDS, *READ_ONLY, "other"]), values, max_size=8))
-def test_any_object_is_a_job_or_a_list_of_faults(body: dict[str, Any]) -> None:
+def test_any_object_is_a_job_or_a_list_of_errors(body: dict[str, Any]) -> None:
     errors: tuple[FieldError, ...] = ()
     try:
         parse_job(SMALL | body)

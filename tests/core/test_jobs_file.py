@@ -102,7 +102,7 @@ def test_a_job_has_its_fields_and_the_defaults_it_does_not_overrule() -> None:
     )
 
 
-def test_a_file_may_say_what_tells_it_from_others() -> None:
+def test_a_file_may_name_its_source() -> None:
     assert read('source = "billing"\n').source_label == "billing"
     assert read("").source_label is None
     assert errors_of('source = ""\n') == [
@@ -112,7 +112,7 @@ def test_a_file_may_say_what_tells_it_from_others() -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_file_may_say_that_something_is_missing_in_it(format: Format) -> None:  # noqa: A002
+def test_a_file_may_declare_itself_incomplete(format: Format) -> None:  # noqa: A002
     text = export_jobs([only(SMALL).definition], format, source="x", incomplete="2 lines could not be read")
     made = read(text, format)
 
@@ -133,7 +133,7 @@ def test_an_export_may_have_a_comment_above_a_job(format: Format) -> None:  # no
     assert format == "json" or re.search(r'"a"(.|\n)*\n *# paused by x:  \[\[job\]\]\n(.|\n)*"b"', text)
 
 
-def test_everything_that_is_wrong_is_told_with_job_and_line() -> None:
+def test_all_errors_are_reported_with_job_and_line() -> None:
     text = '\n[[job]]\nname = "a"\nschedule = "61 * * * *"\nenabled = 1\n' + TASK + "\n\n[[job]]\nfoo = 1\n"
 
     assert errors_of(text) == [
@@ -147,7 +147,7 @@ def test_everything_that_is_wrong_is_told_with_job_and_line() -> None:
     ]
 
 
-def test_what_only_looks_like_a_job_moves_no_line() -> None:
+def test_text_that_looks_like_a_job_shifts_no_line_number() -> None:
     hidden = "description = \"\"\"\n[[job]]\n\"\"\"\n# [[job]]\npayload = '''\n[[job]]'''\n"
     text = SMALL + hidden + ' [[ "job" ]]  # here\nname = "b"\nschedule = "no"\n' + TASK
 
@@ -160,7 +160,7 @@ def test_jobs_written_as_a_list_have_no_lines_and_are_read() -> None:
     assert job.line is None
 
 
-def test_what_is_wrong_in_the_defaults_is_told_once() -> None:
+def test_an_error_in_the_defaults_is_reported_once() -> None:
     text = '[defaults]\noverlap = "sometimes"\nname = "x"\ncolour = 1\n' + SMALL + SMALL.replace('"a"', '"b"', 1)
 
     assert [line.partition(";")[0] for line in errors_of(text)] == [
@@ -175,7 +175,7 @@ def test_a_name_that_is_there_already_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(READ_ONLY))
-def test_what_only_answers_say_is_not_passed_over(name: str) -> None:
+def test_fields_that_only_answers_have_are_refused(name: str) -> None:
     [problem] = errors_of(SMALL + f"{name} = true\n")
 
     assert f"{name!r} is not a field of jobs" in problem
@@ -195,7 +195,7 @@ def test_what_only_answers_say_is_not_passed_over(name: str) -> None:
     ],
     ids=["jobs", "number", "defaults", "list", "twice", "open", "long", "deep"],
 )
-def test_a_file_that_is_none_is_told_what_it_should_be(text: str, problem: str) -> None:
+def test_text_that_is_no_jobs_file_gets_an_error_with_the_expected_form(text: str, problem: str) -> None:
     assert errors_of(text) == [problem]
 
 
@@ -239,7 +239,7 @@ def test_a_header_that_is_there_plain_and_as_a_reference_is_refused() -> None:
     ]
 
 
-def test_a_reference_that_leads_nowhere_is_told_and_no_value_is_shown() -> None:
+def test_a_broken_reference_is_reported_without_any_value() -> None:
     header = f'[[job]]\nname="a"\nschedule="x"\ntarget={{{HTTP},secret="env:NO",headers={{A="env:ODD"}}}}'
     errors = errors_of(header)
 
@@ -257,7 +257,7 @@ def test_a_secret_in_the_file_is_a_warning_that_does_not_show_it() -> None:
     )
 
 
-def test_what_a_resolver_leaves_out_is_in_no_job() -> None:
+def test_a_header_that_the_resolver_leaves_out_is_in_no_job() -> None:
     target = f'{{ {HTTP}, secret = "env:NO", headers = {{ A = "env:NO", B = "b" }} }}'
     [job] = read_jobs_file(f'[[job]]\nname="a"\nschedule="@daily"\ntarget={target}', "toml", lambda _: None).jobs
 
@@ -286,7 +286,7 @@ def test_a_header_that_should_be_a_reference_is_a_warning_that_does_not_show_it(
     assert read(quiet).warnings == ()
 
 
-def test_what_toml_cannot_hold_is_written_as_json() -> None:
+def test_values_that_toml_cannot_hold_are_written_as_json() -> None:
     definition = replace(only(SMALL).definition, payload={"a": [None, "it's"]})
     text = export_jobs([definition])
 
@@ -347,7 +347,7 @@ def test_an_export_has_only_what_is_not_the_default() -> None:
 @pytest.mark.parametrize("format", FORMATS)
 @examples(150)
 @given(st.lists(unusual_definitions, max_size=3, unique_by=lambda definition: definition.name))
-def test_what_is_exported_reads_as_the_same_definitions(format: Format, wanted: list[Definition]) -> None:  # noqa: A002
+def test_an_export_reads_as_the_same_definitions(format: Format, wanted: list[Definition]) -> None:  # noqa: A002
     text = export_jobs(wanted, format, source="a 'b' \"c\"", comments=["one\ntwo", "é"])
     made = read(text, format)
 
@@ -366,7 +366,7 @@ def schema_takes(values_of_file: Any) -> bool:
 
 @examples(100)
 @given(unusual_definitions)
-def test_what_is_exported_is_valid_by_the_schema(definition: Definition) -> None:
+def test_an_export_is_valid_by_the_schema(definition: Definition) -> None:
     assert schema_takes(json.loads(export_jobs([definition], "json")))
 
 
@@ -384,7 +384,7 @@ def test_what_is_exported_is_valid_by_the_schema(definition: Definition) -> None
     ],
     ids=str,
 )
-def test_the_schema_marks_what_is_wrong(job: dict[str, object]) -> None:
+def test_the_schema_rejects_invalid_files(job: dict[str, object]) -> None:
     assert not schema_takes({"job": [job]})
 
 

@@ -47,7 +47,7 @@ def test_an_empty_file_has_no_jobs() -> None:
     assert read("# nothing\n").jobs == ()
 
 
-def test_faults_have_the_line_of_their_job() -> None:
+def test_errors_have_the_line_of_their_job() -> None:
     assert refusal_of(JOB.replace("0 3 *", "0 25 *")) == (
         "line 5, job a: /schedule: hour field, column 3: 25 is outside 0-23"
     )
@@ -89,7 +89,7 @@ def test_an_alias_stands_for_what_it_names() -> None:
     ],
     ids=lambda value: value[:12],
 )
-def test_what_is_not_read_in_one_way_is_refused(text: str, problem: str) -> None:
+def test_ambiguous_yaml_is_refused(text: str, problem: str) -> None:
     assert refusal_of(text) == problem
 
 

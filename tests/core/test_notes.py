@@ -15,7 +15,7 @@ def texts(book: Notebook) -> list[str]:
     return [line.text for line in book.notes(RUN, 1).log]
 
 
-def test_of_too_many_lines_the_oldest_go() -> None:
+def test_the_oldest_of_too_many_lines_are_dropped() -> None:
     book = Notebook()
     for number in range(MAX_LOG_LINES + 5):
         book.add_line(NOW, number)
@@ -23,7 +23,7 @@ def test_of_too_many_lines_the_oldest_go() -> None:
     assert texts(book) == [str(number) for number in range(5, MAX_LOG_LINES + 5)]
 
 
-def test_of_too_much_text_the_oldest_lines_go() -> None:
+def test_the_oldest_lines_of_too_much_text_are_dropped() -> None:
     book = Notebook()
     for letter in "abc":
         for _ in range(20):
@@ -49,7 +49,7 @@ def test_a_long_line_is_cut() -> None:
     assert texts(book) == ["x" * MAX_TEXT_CHARACTERS]
 
 
-def test_what_no_database_can_keep_is_replaced() -> None:
+def test_text_that_no_database_can_store_is_replaced() -> None:
     book = Notebook()
     book.add_line(NOW, "a\0b\ud800c")
 

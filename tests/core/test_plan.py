@@ -118,7 +118,7 @@ def test_a_window_of_ten_thousand_years_is_no_window() -> None:
 @pytest.mark.parametrize(
     ("late_after", "runs"), [(30 * MINUTE, [3]), (30 * MINUTE - SECOND, [])], ids=["on time", "late"]
 )
-def test_none_runs_what_is_not_yet_late(late_after: timedelta, runs: list[int]) -> None:
+def test_catch_up_none_runs_times_that_are_not_yet_late(late_after: timedelta, runs: list[int]) -> None:
     assert fired(plan(a_job(catch_up=NONE, late_after=late_after), T0 + THREE_LATE)) == runs
 
 
@@ -141,7 +141,7 @@ def test_none_runs_what_is_not_yet_late(late_after: timedelta, runs: list[int]) 
         (Overlap.CANCEL_RUNNING, 2, [3], [("overlap", 1, 2, 2)]),
     ],
 )
-def test_three_instants_in_one_pass_meet_unfinished_runs(
+def test_overlap_applies_to_three_instants_in_one_pass(
     overlap: Overlap, unfinished: int, runs: list[int], skips: list[Skipped]
 ) -> None:
     made = plan(a_job(catch_up=ALL, overlap=overlap, unfinished=unfinished), T0 + THREE_DUE)
@@ -161,7 +161,7 @@ def test_three_instants_in_one_pass_meet_unfinished_runs(
     ],
 )
 @pytest.mark.parametrize("unfinished", [0, 1, 2])
-def test_one_instant_meets_unfinished_runs(overlap: Overlap, fires_at: set[int], unfinished: int) -> None:
+def test_overlap_applies_to_one_instant(overlap: Overlap, fires_at: set[int], unfinished: int) -> None:
     made = plan(a_job(overlap=overlap, unfinished=unfinished), T0 + HOUR)
 
     fires = unfinished in fires_at
@@ -176,14 +176,14 @@ def test_only_cancel_running_stops_others_and_only_if_there_are_any(overlap: Ove
     assert made.cancels_others == (overlap is Overlap.CANCEL_RUNNING and unfinished > 0)
 
 
-def test_others_are_not_stopped_for_nothing() -> None:
+def test_other_runs_are_stopped_only_for_a_run_that_is_planned() -> None:
     running = a_job(overlap=Overlap.CANCEL_RUNNING, unfinished=1, catch_up=NONE)
 
     assert not plan(running, T0 + MINUTE).cancels_others  # nothing is due
     assert not plan(running, T0 + THREE_LATE).cancels_others  # all that is due was missed
 
 
-def test_a_missed_instant_and_an_overlapping_one_are_skips_of_their_own() -> None:
+def test_a_missed_instant_and_an_overlapping_one_are_separate_skips() -> None:
     made = plan(a_job(overlap=Overlap.SKIP, unfinished=1), T0 + THREE_LATE)
 
     assert skipped(made) == [("missed", 1, 2, 2), ("overlap", 3, 3, 1)]
@@ -199,7 +199,7 @@ def backlog(**more: object) -> Job:
     return a_job(MINUTELY, catch_up=ALL, **more)
 
 
-def test_a_pass_plans_a_hundred_instants_and_goes_to_the_end_of_the_line() -> None:
+def test_a_pass_plans_a_hundred_instants_and_queues_behind_other_jobs() -> None:
     now = T0 + 250 * MINUTE
     made = plan(backlog(), now)
 
@@ -226,7 +226,7 @@ def test_no_more_than_a_thousand_runs_of_a_job_wait(waiting: int, runs: int) -> 
 
 @pytest.mark.parametrize("catch_up", CatchUp)
 @pytest.mark.parametrize("waiting", [MAX_WAITING_RUNS, MAX_WAITING_RUNS + 1])
-def test_a_job_with_too_many_waiting_looks_again_later(catch_up: CatchUp, waiting: int) -> None:
+def test_a_job_with_too_many_waiting_runs_is_planned_again_later(catch_up: CatchUp, waiting: int) -> None:
     now = T0 + THREE_LATE
     made = plan(a_job(catch_up=catch_up, waiting=waiting), now)
 
@@ -279,7 +279,7 @@ def test_a_window_and_an_end_leave_out_nothing_twice(after: timedelta) -> None:
     assert len(made.runs) + sum(skip.count for skip in made.skips) == (1 if after == ON_TIME else 4)
 
 
-def test_a_job_that_starts_later_is_looked_at_when_it_starts() -> None:
+def test_a_job_that_starts_later_is_planned_when_it_starts() -> None:
     made = plan(a_job(starts_at=T0 + DAY), T0 + MINUTE)
 
     assert position(made) == (T0 + MINUTE, T0 + DAY, T0 + DAY)
@@ -306,7 +306,7 @@ def test_jitter_stays_before_the_next_instant() -> None:
     assert all(run.scheduled_at <= run.ready_at < run.scheduled_at + MINUTE for run in runs)
 
 
-def test_jitter_of_the_last_instant_of_all_has_its_own_limit_only() -> None:
+def test_jitter_of_the_last_instant_is_limited_only_by_its_maximum() -> None:
     [run] = plan(a_job("at 2026-03-02T10:00:00Z", jitter=DAY), T0 + HOUR).runs
 
     assert run.ready_at == T0 + HOUR + jitter_of(JOB, T0 + HOUR, DAY)
@@ -323,13 +323,13 @@ def test_jitter_of_the_last_instant_of_all_has_its_own_limit_only() -> None:
         (Priority.LOW, 5 * MINUTE + SECOND, Rank.LATE_LOW),
     ],
 )
-def test_a_run_planned_late_stands_one_step_behind(priority: Priority, late: timedelta, rank: Rank) -> None:
+def test_a_run_planned_late_has_one_priority_level_less(priority: Priority, late: timedelta, rank: Rank) -> None:
     [run] = plan(a_job(priority=priority), T0 + HOUR + late).runs
 
     assert run.rank is rank
 
 
-def test_runs_of_one_pass_are_late_each_for_itself() -> None:
+def test_each_run_of_a_pass_is_late_on_its_own() -> None:
     runs = plan(a_job(MINUTELY, catch_up=ALL, late_after=MINUTE), T0 + 3 * MINUTE).runs
 
     assert [run.rank for run in runs] == [Rank.LOW, Rank.NORMAL, Rank.NORMAL]
@@ -350,7 +350,7 @@ def test_a_run_expires_max_age_after_it_was_planned_however_late_that_was() -> N
     ],
     ids=["the day before", "in the gap, run at its end", "the day after"],
 )
-def test_a_run_keeps_the_local_time_it_stands_for(cursor: str, local: str, at: str) -> None:
+def test_a_run_stores_its_local_time(cursor: str, local: str, at: str) -> None:
     after = datetime.fromisoformat(cursor).replace(tzinfo=UTC)
     [run] = plan(a_job("30 2 * * *", timezone=NEW_YORK, cursor_at=after), after + DAY).runs
 
@@ -358,7 +358,7 @@ def test_a_run_keeps_the_local_time_it_stands_for(cursor: str, local: str, at: s
     assert run.local_at == datetime.fromisoformat(local)
 
 
-def test_the_name_of_a_job_decides_where_it_hashes() -> None:
+def test_the_name_of_a_job_sets_the_values_of_its_h_fields() -> None:
     at = {plan(a_job("H H * * *", name=name), T0 + DAY).runs[0].scheduled_at for name in ("a", "b", "c")}
 
     assert len(at) == 3
@@ -380,7 +380,7 @@ def test_a_job_adopted_at_its_very_instant_fires_at_the_next() -> None:
 
 
 @pytest.mark.parametrize("paused", [{}, {"enabled": False, "paused_until": T0}], ids=["running", "end of a pause"])
-def test_a_job_adopted_anew_by_a_clock_that_is_behind_plans_no_instant_again(paused: dict[str, object]) -> None:
+def test_a_job_adopted_again_by_a_clock_that_is_behind_plans_no_instant_again(paused: dict[str, object]) -> None:
     made = plan(a_job(cursor_at=None, newest_at=T0 + 2 * HOUR, **paused), T0 + HOUR)
 
     assert (made.runs, made.skips) == ((), ())
@@ -388,7 +388,7 @@ def test_a_job_adopted_anew_by_a_clock_that_is_behind_plans_no_instant_again(pau
 
 
 @pytest.mark.parametrize("now", [T0, T0 - MICROSECOND, T0 - DAY], ids=["stands still", "1 us back", "a day back"])
-def test_a_clock_that_went_back_moves_nothing(now: datetime) -> None:
+def test_a_clock_that_stepped_back_moves_nothing(now: datetime) -> None:
     made = plan(a_job(catch_up=ALL), now)
 
     assert (made.runs, made.skips) == ((), ())
@@ -415,7 +415,7 @@ def test_a_schedule_that_cannot_be_read_sets_an_error_and_nothing_else(broken: d
     assert made == Plan(job, T0, None, None, error=made.error)
 
 
-def test_a_job_that_was_mended_loses_its_error() -> None:
+def test_a_job_that_was_fixed_loses_its_error() -> None:
     assert plan(a_job(error="it was broken"), T0 + HOUR).error is None
 
 
@@ -427,7 +427,7 @@ def test_a_paused_job_plans_nothing(catch_up: CatchUp) -> None:
     assert position(made) == (T0, None, None)
 
 
-def test_a_pause_with_an_end_is_looked_at_when_it_ends() -> None:
+def test_a_pause_with_an_end_is_planned_when_it_ends() -> None:
     made = plan(a_job(enabled=False, paused_until=T0 + 3 * HOUR), T0 + 2 * HOUR)
 
     assert (made.runs, made.skips, made.resumes) == ((), (), False)
@@ -441,7 +441,7 @@ def test_a_pause_that_ends_leaves_one_skip() -> None:
     assert position(made) == (T0 + 3 * HOUR, T0 + 4 * HOUR, T0 + 4 * HOUR)
 
 
-def test_what_fell_due_after_the_end_of_a_pause_is_not_swallowed_by_it() -> None:
+def test_a_time_after_the_end_of_a_pause_is_not_skipped_by_it() -> None:
     made = plan(a_job(enabled=False, catch_up=ALL, paused_until=T0 + 3 * HOUR), T0 + 5 * HOUR)
     assert (skipped(made), made.next_at, made.plan_at) == ([("paused", 1, 3, 3)], T0 + 4 * HOUR, T0 + 4 * HOUR)
 
@@ -456,7 +456,7 @@ def test_a_pause_that_ends_before_the_cursor_skips_nothing() -> None:
     assert position(made) == (T0, T0 + HOUR, T0 + HOUR)
 
 
-def test_a_paused_job_nobody_has_planned_begins_when_its_pause_is_over() -> None:
+def test_a_paused_job_that_was_never_planned_begins_when_its_pause_ends() -> None:
     made = plan(a_job(enabled=False, cursor_at=None, paused_until=T0), T0 + MINUTE)
 
     assert (made.runs, made.skips, made.resumes) == ((), (), True)

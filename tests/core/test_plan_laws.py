@@ -91,7 +91,7 @@ def test_every_instant_up_to_the_cursor_is_a_run_or_in_exactly_one_skip(
 
 @examples(200)
 @given(jobs(), others, passes(any_way))
-def test_that_holds_with_a_clock_that_sometimes_goes_back(
+def test_every_instant_is_accounted_for_with_a_clock_that_sometimes_steps_back(
     job: Job, waiting: int, steps: list[tuple[timedelta, int]]
 ) -> None:
     ledger = Ledger(job, waiting)
@@ -161,9 +161,7 @@ def test_a_run_is_what_its_job_and_instant_make_it(
 
 @examples(150)
 @given(jobs(), passes(forward))
-def test_where_nothing_is_dropped_it_does_not_matter_when_a_planner_looks(
-    job: Job, steps: list[tuple[timedelta, int]]
-) -> None:
+def test_without_drops_the_moment_of_planning_does_not_matter(job: Job, steps: list[tuple[timedelta, int]]) -> None:
     eager = replace(job.definition, catch_up=CatchUp.ALL, catch_up_window=None, overlap=Overlap.ALLOW)
     often, once = Ledger(replace(job, definition=eager)), Ledger(replace(job, definition=eager))
     now = moments(often, [(step, MAX_WAITING_RUNS) for step, _ in steps])[-1]

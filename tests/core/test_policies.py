@@ -36,17 +36,17 @@ def waits(name: str, random: float = 0.0) -> list[float]:
         ("none", []),
     ],
 )
-def test_a_preset_waits_so_long_between_its_attempts(name: str, seconds: list[float]) -> None:
+def test_a_preset_has_its_waits_between_attempts(name: str, seconds: list[float]) -> None:
     assert waits(name) == seconds
     assert RETRY_PRESETS[name].attempts == len(seconds) + 1
 
 
-def test_the_default_preset_waits_twelve_and_a_half_minutes_in_all() -> None:
+def test_the_default_preset_waits_12_minutes_30_seconds_in_total() -> None:
     assert sum(waits("default")) == 12.5 * 60
 
 
 @pytest.mark.parametrize("name", ["default", "fixed", "none"])
-def test_a_preset_without_spread_knows_no_luck(name: str) -> None:
+def test_a_preset_without_spread_is_not_random(name: str) -> None:
     assert waits(name, random=0.9) == waits(name)
 
 
@@ -57,7 +57,7 @@ def test_random_shortens_exponential_waits_by_up_to_half() -> None:
     ] * 7
 
 
-def test_every_preset_is_done_within_the_default_max_age() -> None:
+def test_every_preset_ends_within_the_default_max_age() -> None:
     assert all(sum(waits(name)) < timedelta(hours=24).total_seconds() for name in RETRY_PRESETS)
 
 
@@ -91,7 +91,7 @@ def test_a_policy_gives_up_after_its_attempts_and_waits_within_its_bounds(
         (Priority.LOW, Rank.LOW, Rank.LATE_LOW),
     ],
 )
-def test_a_late_run_stands_one_step_behind(priority: Priority, on_time: Rank, late: Rank) -> None:
+def test_a_late_run_has_one_priority_level_less(priority: Priority, on_time: Rank, late: Rank) -> None:
     assert rank_of(priority, is_late=False) is on_time
     assert rank_of(priority, is_late=True) is late
     assert on_time < late
@@ -108,5 +108,5 @@ def test_a_late_run_stands_one_step_behind(priority: Priority, on_time: Rank, la
         ("yearly 02-29 09:00", CatchUp.ALL),
     ],
 )
-def test_what_happens_once_or_once_a_year_is_never_dropped_by_default(expression: str, catch_up: CatchUp) -> None:
+def test_the_default_policy_catches_up_one_shot_and_yearly_jobs(expression: str, catch_up: CatchUp) -> None:
     assert default_catch_up(Schedule.parse(expression)) is catch_up

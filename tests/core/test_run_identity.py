@@ -35,7 +35,7 @@ def test_ids_are_in_the_order_of_their_instants(job: UUID, other: UUID, at: date
     assert (later.version, later.variant) == (8, RFC_4122)
 
 
-def test_an_id_of_before_they_began_with_the_instant_is_known() -> None:
+def test_an_id_in_the_old_form_is_recognized() -> None:
     former = UUID("60aeb195-457a-5f67-8264-eea9355d79bb")
 
     assert is_scheduled_run_id(former, JOB, T0)
@@ -50,7 +50,7 @@ def test_an_id_belongs_to_one_job_and_one_instant() -> None:
     assert len(ids) == 200
 
 
-def test_a_callers_key_is_never_mistaken_for_an_instant() -> None:
+def test_an_idempotency_key_is_never_mistaken_for_an_instant() -> None:
     microseconds = str(int(T0.timestamp()) * 1_000_000)
 
     assert manual_run_id(JOB, microseconds) != scheduled_run_id(JOB, T0)

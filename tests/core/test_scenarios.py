@@ -31,7 +31,7 @@ def message(number: int, at: datetime) -> Job:
 
 
 class TestRatADR004:
-    def test_nothing_to_schedule(self) -> None:
+    def test_no_jobs_give_no_runs(self) -> None:
         made = plan(a_job("0 0 30 2 *"), T0 + DAY)
 
         assert (made.runs, made.skips, made.next_at, made.plan_at) == ((), (), None, None)
@@ -103,7 +103,7 @@ class TestFailureRecovery:
     @pytest.mark.parametrize(
         ("retry", "minutes"), [(FIXED, [0, 1, 2]), (DEFAULT, [0, 0.5, 2.5, 12.5])], ids=["fixed", "default"]
     )
-    def test_what_keeps_failing_ends_after_its_attempts(self, retry: RetryPolicy, minutes: list[float]) -> None:
+    def test_a_run_that_keeps_failing_ends_after_its_attempts(self, retry: RetryPolicy, minutes: list[float]) -> None:
         job = message(1, T0 + MINUTE)
         run = claimed(plan(job, T0 + MINUTE).runs[0], job)
         settlement = settle(run, Failed("timeout"), run.ready_at, retry)

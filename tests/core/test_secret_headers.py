@@ -43,7 +43,7 @@ WRONG = Definition("job", "@daily", {"type": "http", "url": "ftp://good.example"
         (NEW, [Secret("header:Authorization", NEW), REPLACED], [Secret("header:Authorization", NEW)]),
     ],
 )
-def test_what_is_sent_to_an_origin(origin: str, secrets: list[Secret], sent: list[Secret]) -> None:
+def test_secrets_are_sent_to_their_origin_only(origin: str, secrets: list[Secret], sent: list[Secret]) -> None:
     assert headers_for(origin, secrets) == sent
 
 
@@ -79,7 +79,7 @@ def test_nothing_is_sent_where_a_header_would_be_missing(origin: str, secrets: l
         (to("https://good.example/a"), to("https://good.example/b"), [UNBOUND], set()),
     ],
 )
-def test_which_headers_a_change_leaves_behind(
+def test_headers_that_a_change_leaves_behind_are_named(
     before: Definition, after: Definition, secrets: list[Secret], left: set[str]
 ) -> None:
     assert headers_left_behind(before, after, secrets) == left

@@ -90,7 +90,7 @@ def decided(settlement: Settlement) -> tuple[RunState, Reason | None, timedelta 
         pytest.param(Lost(), {"crashes": 2}, (FAILED, Reason.POISON, None, 0, 3), id="poison"),
     ],
 )
-def test_an_outcome_decides_the_next_state(outcome: Outcome, run: dict[str, Any], expected: object) -> None:
+def test_an_outcome_decides_the_next_state_of_its_run(outcome: Outcome, run: dict[str, Any], expected: object) -> None:
     assert decided(settle(a_run(**run), outcome, NOW, DEFAULT)) == expected
 
 
@@ -107,13 +107,11 @@ def test_an_outcome_decides_the_next_state(outcome: Outcome, run: dict[str, Any]
         pytest.param(Unstarted(), (PENDING, None, -HOUR, 0, 0), id="handed back"),
     ],
 )
-def test_what_must_happen_at_most_once_is_not_tried_again_once_it_may_have_begun(
-    outcome: Outcome, expected: object
-) -> None:
+def test_an_at_most_once_run_is_not_retried_once_it_may_have_begun(outcome: Outcome, expected: object) -> None:
     assert decided(settle(a_run(at_most_once=True, begun=True), outcome, NOW, DEFAULT)) == expected
 
 
-def test_what_must_happen_at_most_once_and_was_lost_before_it_began_is_tried_again() -> None:
+def test_an_at_most_once_run_that_was_lost_before_it_began_is_retried() -> None:
     assert decided(settle(a_run(at_most_once=True), Lost(), NOW, DEFAULT)) == (RETRYING, None, timedelta(0), 0, 0)
 
 
@@ -161,11 +159,11 @@ def test_a_run_whose_next_attempt_would_be_too_late_expires(outcome: Outcome, le
 
 
 @pytest.mark.parametrize("outcome", [Succeeded(), Unstarted()], ids=["success", "handed back"])
-def test_what_succeeds_or_was_not_tried_does_not_expire_here(outcome: Outcome) -> None:
+def test_a_success_and_an_attempt_that_did_not_begin_do_not_expire_here(outcome: Outcome) -> None:
     assert settle(a_run(expires_at=T0), outcome, NOW, DEFAULT).reason is None
 
 
-def test_a_wait_of_ages_expires_the_run() -> None:
+def test_a_wait_beyond_max_age_expires_the_run() -> None:
     assert settle(a_run(), Failed("500"), NOW, RetryPolicy(2, (LONG,))).reason is Reason.EXPIRED
 
 
@@ -256,9 +254,7 @@ def test_every_settlement_is_a_move_of_the_table(run: Run, outcome: Outcome, ret
 
 @examples(500)
 @given(runs, outcomes, retries, randoms)
-def test_what_is_tried_again_is_within_its_bounds(
-    run: Run, outcome: Outcome, retry: RetryPolicy, random: float
-) -> None:
+def test_a_retry_is_within_its_bounds(run: Run, outcome: Outcome, retry: RetryPolicy, random: float) -> None:
     settlement = settle(run, outcome, NOW, retry, random)
     tried = settlement.state is RETRYING and not isinstance(outcome, Unstarted)
 

@@ -29,14 +29,14 @@ def refusal(data: bytes) -> str:
 
 @examples(300)
 @given(values, st.booleans())
-def test_what_json_can_say_is_read_as_it_is(value: object, ascii_only: bool) -> None:
+def test_valid_json_is_read_unchanged(value: object, ascii_only: bool) -> None:
     assert parse_json(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
     assert json_problem(value) is None
 
 
 @examples(300)
 @given(st.one_of(st.binary(max_size=30), st.text('[]{}",:\\u0dD8e1. ', max_size=30).map(str.encode)))
-def test_any_bytes_are_a_value_that_can_be_kept_or_refused(data: bytes) -> None:
+def test_any_bytes_are_read_as_a_storable_value_or_refused(data: bytes) -> None:
     try:
         value = parse_json(data)
     except NotJson:
@@ -71,7 +71,7 @@ def test_any_bytes_are_a_value_that_can_be_kept_or_refused(data: bytes) -> None:
         (b'{"\\uDFFFx": 1}', r"a text holds half of a surrogate pair (\udfff); write both halves, or neither"),
     ],
 )
-def test_what_is_not_plain_json_is_refused_in_one_sentence(data: bytes, message: str) -> None:
+def test_invalid_json_is_refused_in_one_sentence(data: bytes, message: str) -> None:
     assert refusal(data) == message
 
 
@@ -89,7 +89,7 @@ def test_the_longest_numbers_are_exact() -> None:
 
 
 @pytest.mark.parametrize("brackets", [b"[]", b"{}"])
-def test_the_deepest_is_taken_and_one_more_is_not(brackets: bytes) -> None:
+def test_the_deepest_allowed_json_is_accepted_and_one_level_more_is_not(brackets: bytes) -> None:
     opening = b"[" if brackets == b"[]" else b'{"a":'
     closing = brackets[1:]
 
@@ -135,11 +135,11 @@ def test_a_mebibyte_needs_a_bounded_amount_of_memory(piece: bytes) -> None:
         ({"a": {"b\0": 1}}, r"a text holds the character NUL (\u0000), which cannot be stored; leave it out"),
     ],
 )
-def test_a_value_from_elsewhere_is_told_why_it_is_not_json(value: object, problem: str) -> None:
+def test_a_python_value_that_is_not_json_is_refused_with_the_reason(value: object, problem: str) -> None:
     assert json_problem(value) == problem
 
 
-def test_a_value_from_elsewhere_may_be_as_deep_as_a_text() -> None:
+def test_a_python_value_may_be_as_deep_as_a_text() -> None:
     deep: object = 1
     for _ in range(32):
         deep = [deep]
@@ -158,7 +158,7 @@ def test_a_value_that_holds_too_many_others_is_refused(form: bytes) -> None:
     assert f"more than {MAX_VALUES:,} values" in (json_problem(json.loads(too_many)) or "")
 
 
-def test_what_looks_like_values_inside_texts_is_not_counted() -> None:
+def test_values_inside_texts_are_not_counted() -> None:
     text = json.dumps(["[,{" * MAX_VALUES, '\\",\\"' * MAX_VALUES])
 
     assert parse_json(text.encode(), max_values=10) == json.loads(text)

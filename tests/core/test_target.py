@@ -35,12 +35,12 @@ def errors_of(target: object) -> tuple[str, ...]:
         ({"type": "queue", "queue": "celery", "task": "reports.weekly"}, "queue:celery"),
     ],
 )
-def test_a_lane_is_what_shares_a_targets_fate(target: dict[str, Any], lane: str) -> None:
+def test_a_lane_follows_from_the_target(target: dict[str, Any], lane: str) -> None:
     assert lane_of(target) == lane
 
 
 @pytest.mark.parametrize("target", [None, [], "task", {}, {"type": None}], ids=repr)
-def test_a_target_without_a_type_is_told_which_there_are(target: object) -> None:
+def test_a_target_without_a_type_is_refused_with_the_known_types(target: object) -> None:
     assert errors_of(target) == (
         "target needs a type: http with url, sql with function, task with name, or queue with queue",
     )
@@ -79,11 +79,11 @@ def test_a_target_without_a_type_is_told_which_there_are(target: object) -> None
     ],
     ids=repr,
 )
-def test_what_is_wrong_is_told_with_what_to_write(target: object, error: str) -> None:
+def test_an_error_says_what_to_write(target: object, error: str) -> None:
     assert errors_of(target) == (error,)
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     assert len(errors_of({"type": "http", "url": "ftp://x", "method": "A", "timeout": "1h", "hedaers": {}})) == 4
 
 
@@ -93,7 +93,7 @@ def test_a_secret_does_not_stand_in_the_target() -> None:
     assert "canary" not in error
 
 
-def test_what_is_not_said_is_the_default() -> None:
+def test_an_omitted_field_has_its_default() -> None:
     http, sql = parse_target(HTTP), parse_target({"type": "sql", "function": "f"})
 
     assert isinstance(http, HttpCall)
@@ -120,14 +120,14 @@ def test_a_url_that_is_none_is_refused(url: object) -> None:
     assert error.startswith("url: ")
 
 
-def test_a_target_that_is_nested_too_deep_is_told_so_and_not_walked_into() -> None:
+def test_a_target_that_is_nested_too_deep_is_refused_without_being_walked() -> None:
     body: object = "x"
     for _ in range(5_000):
         body = [body]
     assert errors_of(HTTP | {"body": body}) == ("target is nested more than 32 deep",)
 
 
-def test_at_most_ten_errors_are_told() -> None:
+def test_at_most_ten_errors_are_reported() -> None:
     assert len(errors_of(HTTP | {"body": ["{{x}}"] * 1_000})) == 10
 
 

@@ -93,7 +93,7 @@ def test_an_instant_at_the_start_of_the_window_belongs_to_it_and_one_at_the_end_
     assert planned_times(EVERY_MINUTE, T0, window) == [T0 + MINUTE, T0 + 2 * MINUTE]
 
 
-def test_each_state_has_its_place_in_a_bucket_and_empty_buckets_are_left_out() -> None:
+def test_each_state_is_counted_in_a_bucket_and_empty_buckets_are_left_out() -> None:
     window = Window(T0, T0 + HOUR, MINUTE)
     runs = [
         RunCount(T0, state, is_late, count)

@@ -33,7 +33,7 @@ def test_every_typo_of_one_character_is_found() -> None:
 @pytest.mark.parametrize(
     "text", ["", "hb_", TOKEN[:-1], TOKEN + "0", TOKEN + "\n", f" {TOKEN}", TOKEN.upper(), "é" * 52]
 )
-def test_what_is_not_written_as_a_token_is_none(text: str) -> None:
+def test_text_that_is_no_token_is_recognized(text: str) -> None:
     assert not is_token_text(text)
 
 

@@ -66,7 +66,7 @@ def parse_error(text: str) -> Exception | None:
         ("https://straße.example/", Url("https", "xn--strae-oqa.example", 443, "/")),
     ],
 )
-def test_a_url_is_read_so(text: str, url: Url) -> None:
+def test_a_url_is_parsed_into_its_parts(text: str, url: Url) -> None:
     assert parse_url(text) == url
 
 
@@ -167,7 +167,7 @@ def test_a_url_has_at_most_2048_characters_also_once_encoded() -> None:
 
 
 @pytest.mark.parametrize("letter", ["\u212a", "ſ", "İ", "ﬀ", "ª", "Ⅷ"])
-def test_no_letter_is_taken_for_another(letter: str) -> None:
+def test_look_alike_letters_are_refused(letter: str) -> None:
     with pytest.raises(ValueError, match="international name"):
         parse_url(f"https://{letter}.example/")
 
@@ -206,7 +206,7 @@ def test_encoding_loses_nothing_of_a_path(path: str) -> None:
 
 @examples(500)
 @given(st.one_of(st.text(max_size=60), st.text(max_size=60).map("http://{}".format)))
-def test_whatever_is_not_a_url_gets_a_printable_sentence(text: str) -> None:
+def test_text_that_is_no_url_gets_a_printable_error(text: str) -> None:
     problem = parse_error(text)
 
     assert problem is None or (type(problem) is ValueError and str(problem).isprintable())

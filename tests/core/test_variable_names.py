@@ -43,7 +43,7 @@ def test_a_name_that_is_nearly_a_settings_name_is_misspelled(name: str, meant: s
         ("HOURBELL_", None),
     ],
 )
-def test_another_unknown_name_is_told_with_the_nearest(name: str, meant: str | None) -> None:
+def test_another_unknown_name_is_reported_with_the_nearest(name: str, meant: str | None) -> None:
     [found] = unknown_variables({name: "1"}, KNOWN)
 
     assert (found.meant, found.is_misspelled) == (meant, False)
@@ -68,11 +68,11 @@ KUBERNETES = {
 
 
 @pytest.mark.parametrize("name", KUBERNETES)
-def test_what_kubernetes_injects_for_a_service_is_left_alone(name: str) -> None:
+def test_service_variables_of_kubernetes_are_ignored(name: str) -> None:
     assert unknown_variables({name: KUBERNETES[name]}, KNOWN) == []
 
 
-def test_a_port_that_somebody_set_is_told_of() -> None:
+def test_a_port_variable_that_somebody_set_is_reported() -> None:
     [found] = unknown_variables({"HOURBELL_PORT": "9000"}, KNOWN)
 
     assert not found.is_misspelled
@@ -89,11 +89,11 @@ def test_a_port_that_somebody_set_is_told_of() -> None:
         "HOURBELL_LEASE",
     ],
 )
-def test_what_is_read_is_known(name: str) -> None:
+def test_every_variable_that_is_read_is_known(name: str) -> None:
     assert unknown_variables({name: "1"}, KNOWN) == []
 
 
-def test_what_is_empty_or_not_ours_is_not_looked_at() -> None:
+def test_empty_and_foreign_variables_are_ignored() -> None:
     assert unknown_variables({"HOURBELL_ALOW_NETWORKS": "", "ALOW_NETWORKS": "1", "hourbell_lease": "1"}, KNOWN) == []
 
 

@@ -75,7 +75,7 @@ def events(caplog: pytest.LogCaptureFixture, name: str) -> list[logging.LogRecor
     return [record for record in caplog.records if record.message == name]
 
 
-async def test_a_backlog_is_chained_in_batches_and_told_once(
+async def test_a_backlog_is_chained_in_batches_and_logged_once(
     database: SqliteDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     await add_rows(database, PAGE_ROWS + 1)
@@ -105,7 +105,9 @@ async def test_a_loop_waits_for_the_time_of_the_database(database: SqliteDatabas
     assert isinstance(await chainer.tick(), NotAsked)
 
 
-async def test_a_break_is_told_at_the_start(database: SqliteDatabase, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_broken_chain_is_logged_at_the_start(
+    database: SqliteDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
     await add_rows(database, 2)
     await (await started(database)).work()
     await drop_triggers(database)
@@ -118,7 +120,7 @@ async def test_a_break_is_told_at_the_start(database: SqliteDatabase, caplog: py
     assert node.is_broken
 
 
-async def test_links_that_vanish_under_a_node_are_told_once(
+async def test_links_that_vanish_under_a_node_are_logged_once(
     database: SqliteDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     await add_rows(database, 2)

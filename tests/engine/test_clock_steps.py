@@ -225,7 +225,7 @@ async def test_nodes_with_wrong_clocks_decide_alike(cluster: Cluster) -> None:
     assert max(abs(called.lateness) for called in cluster.calls) < SECOND / 5
 
 
-def test_a_step_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_clock_step_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     @virtually
     async def test(cluster: Cluster) -> None:
         await cluster.start()

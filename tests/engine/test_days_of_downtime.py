@@ -11,7 +11,7 @@ from tests.engine.virtual import START
 
 
 @pytest.mark.parametrize("preset", ["none", "default"])
-def test_what_was_cut_off_when_everything_went_down_is_attempted_days_later(preset: str) -> None:
+def test_attempts_cut_off_by_an_outage_of_everything_are_repeated_days_later(preset: str) -> None:
     @virtually
     async def test(cluster: Cluster) -> None:
         cluster.script["job"] = hang
@@ -61,7 +61,7 @@ async def test_dispatch_time_counts_from_the_plan_and_not_from_an_instant_in_the
 
 
 @virtually
-async def test_lateness_is_told_of_a_takeover_and_not_of_a_replay(
+async def test_lateness_is_logged_for_a_takeover_and_not_for_a_replay(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.script["job"] = hang

@@ -45,7 +45,7 @@ def holder(cluster: Cluster) -> Node:
 
 
 @virtually
-async def test_three_lost_claim_answers_are_no_deaths(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_three_lost_claim_answers_count_as_no_deaths(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     job = await cluster.add_job(schedule=HOURLY)
     await cluster.advance_to(START + HOUR - MINUTE)
     node = await cluster.start()
@@ -108,7 +108,7 @@ async def test_a_claim_whose_answer_is_slow_is_not_handed_back(cluster: Cluster)
 
 
 @virtually
-async def test_lost_claim_answers_before_a_long_silence_are_no_deaths(cluster: Cluster) -> None:
+async def test_lost_claim_answers_before_a_long_silence_count_as_no_deaths(cluster: Cluster) -> None:
     """The network breaks in the middle of a claim, for longer than a lease, three times: another node reaps."""
     job = await cluster.add_job(schedule=HOURLY)
     await cluster.advance_to(START + HOUR - MINUTE)
@@ -134,7 +134,7 @@ async def test_lost_claim_answers_before_a_long_silence_are_no_deaths(cluster: C
 
 
 @pytest.mark.parametrize("duration", [10 * SECOND, 300 * SECOND], ids=["answered late", "stopped as lost"])
-def test_three_freezes_are_no_deaths(duration: timedelta) -> None:
+def test_three_freezes_count_as_no_deaths(duration: timedelta) -> None:
     @virtually
     async def test(cluster: Cluster) -> None:
         cluster.script["job"] = takes(duration)
@@ -158,9 +158,7 @@ def test_three_freezes_are_no_deaths(duration: timedelta) -> None:
 
 
 @virtually
-async def test_attempts_under_way_that_are_stopped_as_lost_are_told(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_attempts_that_are_stopped_as_lost_are_logged(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     stopped = []
 
     async def slow(_: Node, __: object) -> Outcome:
@@ -251,7 +249,7 @@ async def test_a_death_before_an_at_most_once_effect_is_not_charged(cluster: Clu
 
 
 @pytest.mark.parametrize("when", ["before", "after"], ids=["not written", "answer lost"])
-def test_what_may_happen_once_does_not_begin_while_that_cannot_be_written(when: str) -> None:
+def test_an_at_most_once_run_does_not_begin_while_that_cannot_be_written(when: str) -> None:
     @virtually
     async def test(cluster: Cluster) -> None:
         job = await cluster.add_job(schedule=HOURLY, delivery=Delivery.AT_MOST_ONCE)

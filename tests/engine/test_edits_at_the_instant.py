@@ -214,7 +214,7 @@ async def test_a_pause_and_a_resume_around_an_instant_leave_a_run_or_a_skip(clus
 
 
 @virtually
-async def test_of_two_edits_that_expect_one_version_at_the_instant_one_is_made(cluster: Cluster) -> None:
+async def test_one_of_two_edits_that_expect_one_version_at_a_scheduled_time_is_made(cluster: Cluster) -> None:
     world = World(cluster, Random(8))
     await cluster.start_many(2, apart=0.2)
     made = [await cluster.add_job(f"job-{n:02}", EVERY_SECOND, lane="all", catch_up=CatchUp.ALL) for n in range(JOBS)]

@@ -103,7 +103,7 @@ async def test_attempts_take_their_lane_and_their_pool_until_they_have_ended() -
     assert ([holding.attempts.in_lane(lane) for lane in "ab"], holding.attempts.free_in(pool)) == ([1, 0], 4)
 
 
-async def test_a_place_of_a_pool_is_taken_as_long_as_anything_runs_in_it() -> None:
+async def test_a_slot_of_a_pool_is_held_while_anything_runs_in_it() -> None:
     pool = Pool("threads", 5)
     holding = Holding(None, ScriptedTarget(pool=pool))
     await holding.start(a_run(1))
@@ -154,7 +154,7 @@ async def test_after_the_node_began_to_stop_nothing_begins() -> None:
     assert [(each.node, each.settlement.state) for each in await holding.settled()] == [(None, RunState.PENDING)]
 
 
-async def test_a_claim_that_gives_new_runs_is_nothing_to_tell(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_claim_of_new_runs_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     holding = Holding()
     taken = [*holding.take(a_run(1)), *holding.take(a_run(2), a_run(3, attempt=2))]
 
@@ -185,7 +185,7 @@ async def test_a_run_that_one_claim_gives_twice_is_taken_once(caplog: pytest.Log
 @pytest.mark.parametrize(
     ("held", "claimed", "is_reported"), [(1, 2, True), (1, 3, True), (2, 5, True), (1, 5, False), (2, 1, False)]
 )
-async def test_a_later_attempt_of_a_run_that_is_held_is_taken_and_told(
+async def test_a_later_attempt_of_a_held_run_is_taken_and_logged(
     caplog: pytest.LogCaptureFixture, held: int, claimed: int, is_reported: bool
 ) -> None:
     holding = Holding()
@@ -261,7 +261,7 @@ async def test_a_lane_with_a_call_that_is_out_for_long_is_not_proven() -> None:
 
 
 @pytest.mark.parametrize(("overlap", "lanes"), [(Overlap.ALLOW, []), (Overlap.SKIP, ["a", "b"])])
-async def test_lanes_in_which_the_next_run_of_a_job_may_go_on_are_told(overlap: Overlap, lanes: list[str]) -> None:
+async def test_the_runner_gets_a_hint_for_lanes_whose_jobs_have_a_next_run(overlap: Overlap, lanes: list[str]) -> None:
     holding = Holding(ScriptedStore(definition=a_definition(overlap=overlap)))
     await holding.start(a_run(1, "a"), a_run(2, "b"))
     await holding.end(1, 2)
@@ -292,7 +292,7 @@ async def test_a_run_that_is_cancelled_is_stopped_and_no_other() -> None:
     assert not first.is_under_way
 
 
-async def test_what_an_attempt_is_stopped_for_first_counts() -> None:
+async def test_the_first_reason_to_stop_an_attempt_counts() -> None:
     holding = Holding()
     [active] = await holding.start(a_run(1))
     holding.attempts.stop_runs([active.run.id], Cancelled())
@@ -315,7 +315,7 @@ async def test_an_attempt_that_is_stopped_before_its_first_step_is_settled_at_on
     assert holding.target.calls == {}
 
 
-async def test_what_is_not_started_yet_cannot_be_stopped() -> None:
+async def test_an_attempt_that_did_not_start_cannot_be_stopped() -> None:
     holding = Holding()
     [active] = holding.take(a_run(1))
     holding.attempts.stop_runs([active.run.id], Cancelled())
@@ -333,7 +333,7 @@ async def test_attempts_of_runs_that_were_lost_are_interrupted(caplog: pytest.Lo
     assert [facts["runs"] for facts in reported(caplog, "attempts_stopped_as_lost")] == [[str(UUID(int=1))]]
 
 
-async def test_a_run_that_was_lost_after_its_attempt_ended_is_nothing_to_tell(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_run_lost_after_its_attempt_ended_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     holding = Holding()
     [active] = await holding.start(a_run(1))
     await holding.end(1)
@@ -344,7 +344,7 @@ async def test_a_run_that_was_lost_after_its_attempt_ended_is_nothing_to_tell(ca
     assert reported(caplog, "attempts_stopped_as_lost") == []
 
 
-async def test_a_task_that_somebody_cancelled_before_its_first_step_goes_back() -> None:
+async def test_a_task_cancelled_before_its_first_step_is_handed_back() -> None:
     holding = Holding()
     taken = holding.take(a_run(1), a_run(2))
     holding.attempts.start(taken)
@@ -358,7 +358,7 @@ async def test_a_task_that_somebody_cancelled_before_its_first_step_goes_back() 
     assert taken[1].is_under_way
 
 
-async def test_a_task_that_ended_by_what_no_target_may_catch_has_failed() -> None:
+async def test_a_task_that_ended_by_an_exception_no_target_may_catch_has_failed() -> None:
     holding = Holding()
     [active] = await holding.start(a_run(1))
     await holding.end(1, by=GeneratorExit())
@@ -371,7 +371,7 @@ async def test_a_task_that_ended_by_what_no_target_may_catch_has_failed() -> Non
     assert await holding.outcomes() == [Failed("its task ended by GeneratorExit")]
 
 
-async def test_what_was_settled_or_is_not_started_is_not_settled_as_dead() -> None:
+async def test_attempts_that_are_settled_or_not_started_are_not_settled_as_dead() -> None:
     holding = Holding()
     await holding.start(a_run(1))
     holding.take(a_run(2))
@@ -401,7 +401,7 @@ async def test_an_attempt_begins_when_its_target_says_so_and_is_written_with_tha
 AT_MOST_ONCE = a_run(1, at_most_once=True)
 
 
-async def test_an_attempt_at_most_once_is_marked_before_it_begins() -> None:
+async def test_an_at_most_once_attempt_is_marked_before_it_begins() -> None:
     holding = Holding()
     await holding.start(AT_MOST_ONCE)
 
@@ -409,7 +409,7 @@ async def test_an_attempt_at_most_once_is_marked_before_it_begins() -> None:
 
 
 @pytest.mark.parametrize("happens", ["refused", "trouble", "lease over", "node stops"])
-async def test_an_attempt_at_most_once_that_could_not_be_marked_in_time_goes_back(happens: str) -> None:
+async def test_an_at_most_once_attempt_that_could_not_be_marked_in_time_is_handed_back(happens: str) -> None:
     holding = Holding()
 
     def end_of_lease() -> None:
@@ -431,7 +431,7 @@ async def test_an_attempt_at_most_once_that_could_not_be_marked_in_time_goes_bac
     assert holding.observed("dispatch") == 0
 
 
-async def test_an_attempt_at_most_once_whose_lease_is_over_is_not_even_marked() -> None:
+async def test_an_at_most_once_attempt_without_a_valid_lease_is_not_marked() -> None:
     holding = Holding()
     await holding.start(AT_MOST_ONCE, until=100.0)
 
@@ -457,7 +457,7 @@ class Broken(ScriptedTarget):
         raise RuntimeError("the payload")
 
 
-async def test_a_target_that_breaks_fails_its_attempt_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_crash_of_a_target_fails_its_attempt_without_the_message(caplog: pytest.LogCaptureFixture) -> None:
     holding = Holding(None, Broken())
     await holding.start(a_run(1))
 
@@ -545,7 +545,7 @@ async def test_a_drain_with_nothing_under_way_ends_at_once_and_nothing_is_accept
     assert not holding.attempts.accepts
 
 
-async def test_what_an_attempt_says_is_kept_and_it_learns_when_its_job_last_succeeded() -> None:
+async def test_the_notes_of_an_attempt_are_stored_and_it_reads_the_last_success_of_its_job() -> None:
     holding = Holding()
     [active] = await holding.start(a_run(1))
     holding.store.successes[active.run.job_id, T0] = T0 - SECOND

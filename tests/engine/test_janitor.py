@@ -60,14 +60,14 @@ def reported(caplog: pytest.LogCaptureFixture) -> list[tuple[str, ...]]:
     ]
 
 
-async def test_before_the_database_has_told_the_time_it_asks_for_nothing() -> None:
+async def test_the_runner_claims_nothing_before_the_first_clock_sample() -> None:
     store = ScriptedStore()
     delay = await Tidying(store, has_time=False).janitor.tick()
 
     assert (delay, isinstance(delay, NotAsked), store.asked) == (1.0, True, [])
 
 
-async def test_it_prunes_batch_by_batch_where_it_stopped_and_then_waits_for_its_interval(
+async def test_the_janitor_prunes_batch_by_batch_and_then_waits_for_its_interval(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO", "hourbell.engine")

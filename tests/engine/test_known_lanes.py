@@ -42,7 +42,7 @@ def test_runs_that_are_added_while_a_claim_is_under_way_are_not_forgotten() -> N
     assert lanes.ready(START) == ["b"]
 
 
-def test_a_look_leaves_known_lanes_in_their_turn() -> None:
+def test_a_scan_keeps_the_order_of_known_lanes() -> None:
     lanes = Lanes()
     lanes.seen({"a": START, "b": START})
     lanes.answered([LaneDemand("a", 1)], Counter(a=1))
@@ -51,7 +51,7 @@ def test_a_look_leaves_known_lanes_in_their_turn() -> None:
     assert lanes.ready(START) == ["b", "a", "c"]
 
 
-def test_a_lane_that_is_hinted_at_during_a_look_is_not_forgotten() -> None:
+def test_a_lane_hinted_at_during_a_scan_is_not_forgotten() -> None:
     lanes = Lanes()
     lanes.begin_poll(0.0)
     lanes.hint(["b"], START)
@@ -105,7 +105,7 @@ def test_targets_are_asked_once_however_many_lanes_there_are() -> None:
     assert tasks.asked == 1
 
 
-def test_lanes_are_looked_at_once_a_second_and_the_first_time_at_once() -> None:
+def test_lanes_are_scanned_once_a_second_and_the_first_time_at_once() -> None:
     lanes = Lanes()
     assert (lanes.is_poll_due(-1e9), lanes.is_stale) == (True, False)
     lanes.is_stale = True
@@ -116,7 +116,7 @@ def test_lanes_are_looked_at_once_a_second_and_the_first_time_at_once() -> None:
     assert not lanes.is_stale
 
 
-def test_what_was_hinted_at_goes_before_a_look_but_not_for_long() -> None:
+def test_hinted_lanes_go_before_a_scan_but_not_for_long() -> None:
     lanes = Lanes()
     lanes.begin_poll(10.0)
     lanes.hint(["a"], START)
@@ -127,7 +127,7 @@ def test_what_was_hinted_at_goes_before_a_look_but_not_for_long() -> None:
     assert lanes.is_poll_due(11.0)
 
 
-def test_a_look_that_failed_is_due_at_once() -> None:
+def test_a_failed_scan_is_due_at_once() -> None:
     lanes = Lanes()
     lanes.begin_poll(10.0)
     lanes.poll_failed()
@@ -139,7 +139,7 @@ def test_a_look_that_failed_is_due_at_once() -> None:
     ("elapsed", "due"),
     [(10.0, 10.1), (10.05, 10.1), (10.1, 10.1), (10.5, 10.5), (10.99, 10.99), (11.5, 11.0)],
 )
-def test_a_look_that_somebody_asks_for_comes_a_tenth_of_a_second_after_the_last_one(elapsed: float, due: float) -> None:
+def test_a_requested_scan_comes_a_tenth_of_a_second_after_the_last_one(elapsed: float, due: float) -> None:
     lanes = Lanes()
     lanes.begin_poll(10.0)
 
@@ -148,7 +148,7 @@ def test_a_look_that_somebody_asks_for_comes_a_tenth_of_a_second_after_the_last_
     assert lanes.poll_at == pytest.approx(due)
 
 
-def test_lanes_whose_runs_are_not_ready_yet_tell_when_the_first_is() -> None:
+def test_lanes_without_ready_runs_carry_the_time_of_the_first() -> None:
     lanes = Lanes()
     lanes.seen({"now": START, "soon": START + SECOND, "later": START + 2 * SECOND})
 

@@ -57,7 +57,7 @@ def waits(
     return [round(later - earlier, 6) for earlier, later in zip(script.ticks, script.ticks[1:], strict=False)]
 
 
-def test_it_sleeps_as_long_as_its_tick_asks() -> None:
+def test_a_loop_sleeps_as_long_as_its_tick_asks() -> None:
     assert waits(2.5, 0, NotAsked(1), 0.25) == [2.5, 0, 1, 0.25]
 
 
@@ -90,7 +90,7 @@ def test_after_a_tick_that_went_well_the_waits_begin_anew() -> None:
     assert waits(AWAY, AWAY, 1.0, AWAY) == [0.2, 0.4, 1.0, 0.2]
 
 
-def test_a_tick_that_asked_nothing_of_the_database_is_no_recovery(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tick_without_a_query_is_no_recovery(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
 
     assert waits(AWAY, NotAsked(1), AWAY, 1.0) == [0.2, 1, 0.4, 1]
@@ -100,7 +100,7 @@ def test_a_tick_that_asked_nothing_of_the_database_is_no_recovery(caplog: pytest
     assert {record.__dict__["loop"] for record in caplog.records} == {"script"}
 
 
-def test_a_database_that_is_away_is_told_once_and_a_bug_each_time(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_database_is_logged_once_and_a_bug_each_time(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
 
     waits(AWAY, AWAY, AWAY, BUG, BUG, 1.0, AWAY)
@@ -125,7 +125,7 @@ def test_a_loop_that_is_stopped_ends_its_sleep() -> None:
     run_virtually(run)
 
 
-def test_a_loop_is_unwell_when_no_tick_has_ended_well_for_twice_its_sleep_and_some_patience() -> None:
+def test_a_loop_is_unhealthy_if_no_tick_succeeded_for_twice_its_sleep_plus_a_margin() -> None:
     ages: list[tuple[float, float]] = []
 
     def read(runner: LoopRunner) -> None:
@@ -140,7 +140,7 @@ def test_a_loop_is_unwell_when_no_tick_has_ended_well_for_twice_its_sleep_and_so
     assert ages == [(3, 35), (12, 35)]
 
 
-def test_a_signal_waits_no_longer_than_told() -> None:
+def test_a_signal_waits_no_longer_than_its_timeout() -> None:
     async def wait(time: VirtualTime) -> None:
         signal, loop = Signal(), asyncio.get_running_loop()
         for seconds in (2.0, 0.0, -1.0):

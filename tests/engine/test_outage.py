@@ -78,7 +78,7 @@ def test_live_nodes_keep_what_they_hold_under_a_short_lease(lease: timedelta) ->
 
 
 @pytest.mark.parametrize("outage", [LEASE / 2, 3 * LEASE])
-def test_what_ended_meanwhile_is_written_when_it_is_back(outage: timedelta) -> None:
+def test_outcomes_from_an_outage_are_written_when_the_database_is_back(outage: timedelta) -> None:
     @virtually
     async def test(cluster: Cluster) -> None:
         for number in range(20):
@@ -282,7 +282,9 @@ def test_a_task_may_answer_anything(answer: object, kept: object) -> None:
 
 @pytest.mark.parametrize("loop", ["planner", "runner", "settler", "heartbeat", "reaper"])
 @pytest.mark.parametrize("seconds", [8, 30, 120])
-def test_an_outage_is_told_once_and_not_as_recovered(loop: str, seconds: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_is_logged_once_and_not_as_recovered(
+    loop: str, seconds: int, caplog: pytest.LogCaptureFixture
+) -> None:
     def reported() -> list[str]:
         return [record.message for record in caplog.records if getattr(record, "loop", "") == loop]
 

@@ -81,7 +81,7 @@ def test_the_very_first_node_finds_no_outage() -> None:
     test()
 
 
-def test_a_database_out_of_reach_is_one_record_of_all_nodes() -> None:
+def test_an_outage_of_the_database_is_one_record_of_all_nodes() -> None:
     @virtually
     async def test(cluster: Cluster) -> None:
         await cluster.add_job()
@@ -99,7 +99,7 @@ def test_a_database_out_of_reach_is_one_record_of_all_nodes() -> None:
     test()
 
 
-def test_a_blip_of_the_database_is_not_recorded() -> None:
+def test_a_short_interruption_of_the_database_is_not_recorded() -> None:
     @virtually
     async def test(cluster: Cluster) -> None:
         await cluster.start_many(2)

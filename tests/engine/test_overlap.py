@@ -109,7 +109,7 @@ async def test_cancel_running_stops_the_old_one_for_the_new(cluster: Cluster) ->
 
 
 @pytest.mark.parametrize("overlap", [Overlap.QUEUE_ALL, Overlap.QUEUE_ONE, Overlap.SKIP])
-def test_a_retrying_run_keeps_its_place(overlap: Overlap) -> None:
+def test_a_retrying_run_keeps_its_position(overlap: Overlap) -> None:
     @virtually
     async def test(cluster: Cluster) -> None:
         cluster.script["job"] = Fails(1)
@@ -124,7 +124,7 @@ def test_a_retrying_run_keeps_its_place(overlap: Overlap) -> None:
 
 
 @virtually
-async def test_a_crash_leaves_the_place_to_the_run_it_interrupted(cluster: Cluster) -> None:
+async def test_a_crash_keeps_the_position_of_the_run_it_interrupted(cluster: Cluster) -> None:
     cluster.script["job"] = takes(30 * SECOND)
     await cluster.add_job(overlap=Overlap.QUEUE_ALL)
     first = await cluster.start()

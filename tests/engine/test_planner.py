@@ -149,7 +149,7 @@ async def test_it_sleeps_until_the_next_job_is_due(
 
 
 @anyio
-async def test_what_is_due_after_a_pass_that_planned_jobs_is_planned_at_once() -> None:
+async def test_jobs_due_after_a_pass_that_planned_some_are_planned_at_once() -> None:
     assert await Planning(ScriptedStore([planned(3, 3, next_at=NOW)])).tick() == 0
 
 

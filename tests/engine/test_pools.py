@@ -34,7 +34,7 @@ def max_held(node: Node) -> list[int]:
 
 
 @virtually
-async def test_an_idle_node_takes_at_once_what_another_has_no_place_for(cluster: Cluster) -> None:
+async def test_an_idle_node_takes_at_once_the_runs_another_has_no_slot_for(cluster: Cluster) -> None:
     share(cluster, 4, "slow", "quick")
     for number in range(4):
         cluster.script[f"slow-{number}"] = keeps_on(40 * SECOND)
@@ -58,7 +58,7 @@ async def test_an_idle_node_takes_at_once_what_another_has_no_place_for(cluster:
 
 
 @virtually
-async def test_one_claim_does_not_offer_a_free_place_to_several_lanes(cluster: Cluster) -> None:
+async def test_one_claim_does_not_offer_a_free_slot_to_several_lanes(cluster: Cluster) -> None:
     lanes = [f"lane-{number}" for number in range(10)]
     share(cluster, 5, *lanes)
     cluster.script["*"] = takes(SECOND)
@@ -76,7 +76,7 @@ async def test_one_claim_does_not_offer_a_free_place_to_several_lanes(cluster: C
 
 
 @virtually
-async def test_a_lane_that_needs_no_place_does_not_wait_for_one(cluster: Cluster) -> None:
+async def test_a_lane_without_a_pool_does_not_wait_for_one(cluster: Cluster) -> None:
     share(cluster, 2, "stuck", "other")
     cluster.script["stuck"] = hang
     await cluster.add_job("stuck", "every 1s", lane="stuck")
@@ -94,7 +94,7 @@ async def test_a_lane_that_needs_no_place_does_not_wait_for_one(cluster: Cluster
 
 
 @virtually
-async def test_lanes_take_turns_at_the_places_they_share(cluster: Cluster) -> None:
+async def test_lanes_take_turns_at_shared_slots(cluster: Cluster) -> None:
     """A lane with a long line does not keep another lane's single run waiting for longer than a place does."""
     share(cluster, 2, "long", "short")
     cluster.script["*"] = takes(10 * SECOND)
@@ -113,7 +113,7 @@ async def test_lanes_take_turns_at_the_places_they_share(cluster: Cluster) -> No
 
 
 @virtually
-async def test_places_that_come_back_are_used_at_once(cluster: Cluster) -> None:
+async def test_freed_slots_are_used_at_once(cluster: Cluster) -> None:
     share(cluster, 1, "shared")
     cluster.script["*"] = takes(3 * SECOND)
     for number in range(5):
@@ -127,7 +127,7 @@ async def test_places_that_come_back_are_used_at_once(cluster: Cluster) -> None:
 
 
 @virtually
-async def test_a_suspect_is_not_claimed_without_a_place_for_it(cluster: Cluster) -> None:
+async def test_a_suspect_is_not_claimed_without_a_free_slot(cluster: Cluster) -> None:
     share(cluster, 1, "busy", "suspect")
     cluster.script["busy"] = takes(30 * SECOND)
     await cluster.add_job("busy", "0 * * * *", lane="busy")
@@ -149,7 +149,7 @@ async def test_a_suspect_is_not_claimed_without_a_place_for_it(cluster: Cluster)
 
 
 @virtually
-async def test_a_node_is_not_ready_while_all_places_of_a_pool_are_overdue(cluster: Cluster) -> None:
+async def test_a_node_is_not_ready_while_every_slot_of_a_pool_is_overdue(cluster: Cluster) -> None:
     share(cluster, 2, "stuck")
     cluster.script["stuck"] = hang
     await cluster.add_job("stuck", "every 1s", lane="stuck")

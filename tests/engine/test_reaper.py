@@ -76,7 +76,7 @@ class Reaping:
         return await reaper.tick()
 
 
-async def test_it_looks_for_a_thousand_at_once_and_again_after_its_interval() -> None:
+async def test_the_reaper_takes_a_thousand_at_once_and_runs_again_after_its_interval() -> None:
     reaping = Reaping(ScriptedStore())
 
     assert await reaping.tick() == 8
@@ -85,7 +85,7 @@ async def test_it_looks_for_a_thousand_at_once_and_again_after_its_interval() ->
     assert reaping.lanes == []
 
 
-async def test_while_it_may_not_reap_it_touches_nothing_and_asks_again_soon() -> None:
+async def test_a_reaper_that_may_not_reap_touches_nothing_and_asks_again_soon() -> None:
     reaping = Reaping(ScriptedStore([a_run(1)]), may_reap=False)
 
     assert await reaping.tick() == 2
@@ -93,14 +93,14 @@ async def test_while_it_may_not_reap_it_touches_nothing_and_asks_again_soon() ->
 
 
 @pytest.mark.parametrize(("lost", "too_old", "wait"), [(999, 999, 8), (1_000, 0, 0), (0, 1_000, 0), (1_001, 1_001, 0)])
-async def test_it_goes_on_at_once_while_there_is_more(lost: int, too_old: int, wait: float) -> None:
+async def test_the_reaper_continues_at_once_while_there_is_more(lost: int, too_old: int, wait: float) -> None:
     store = ScriptedStore([a_run(number) for number in range(lost)], too_old)
 
     assert await Reaping(store).tick() == wait
 
 
 @pytest.mark.parametrize("has_definitions", [True, False])
-async def test_whoever_serves_the_lanes_is_told_and_so_is_the_log(
+async def test_expired_runs_are_reported_to_the_runner_and_logged(
     caplog: pytest.LogCaptureFixture, has_definitions: bool
 ) -> None:
     reaping = Reaping(ScriptedStore([a_run(1, "a"), a_run(2, "b")], 5, has_definitions))
@@ -113,7 +113,7 @@ async def test_whoever_serves_the_lanes_is_told_and_so_is_the_log(
     assert [record.__dict__["count"] for record in caplog.records if record.message == "runs_expired"] == [5]
 
 
-async def test_how_many_deaths_make_poison_is_a_setting(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_number_of_deaths_that_make_poison_is_a_setting(caplog: pytest.LogCaptureFixture) -> None:
     run = a_run(1, crashes=1)
     states = {}
     for poison_after in (2, 3):

@@ -118,7 +118,7 @@ async def test_an_event_that_was_done_is_never_done_again(cluster: Cluster) -> N
 
 
 @virtually
-async def test_a_weekly_job_comes_round_although_no_process_lives_that_long(cluster: Cluster) -> None:
+async def test_a_weekly_job_runs_although_no_process_lives_that_long(cluster: Cluster) -> None:
     job = await cluster.add_job(schedule="0 9 * * 3")
     for _ in range(4 * 28):
         node = await cluster.start()

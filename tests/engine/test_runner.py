@@ -66,7 +66,7 @@ async def test_a_claim_takes_a_lease_from_the_moment_it_is_asked_for() -> None:
     assert claiming.metrics.registry.get_sample_value("hourbell_runs_claimed_total") == 2
 
 
-async def test_without_work_it_looks_once_a_second() -> None:
+async def test_an_idle_runner_scans_once_a_second() -> None:
     claiming = Claiming()
     delays = [await claiming.tick(), await claiming.tick(after=0.4), await claiming.tick(after=0.6)]
 
@@ -85,7 +85,7 @@ async def test_a_lane_that_is_ready_soon_is_waited_for() -> None:
     assert (claiming.store.polls, len(claiming.target.calls)) == (1, 1)
 
 
-async def test_a_look_that_took_long_is_followed_at_once_by_the_next() -> None:
+async def test_a_slow_scan_is_followed_at_once_by_the_next() -> None:
     claiming = Claiming()
 
     def take_long() -> None:
@@ -96,7 +96,7 @@ async def test_a_look_that_took_long_is_followed_at_once_by_the_next() -> None:
     assert await claiming.tick() == 0
 
 
-async def test_a_look_that_failed_is_made_again_at_once() -> None:
+async def test_a_failed_scan_is_repeated_at_once() -> None:
     claiming = Claiming(waiting(a=1))
     claiming.store.trouble["lanes"] = StoreUnavailable("out of reach")
     with pytest.raises(StoreUnavailable):
@@ -107,7 +107,7 @@ async def test_a_look_that_failed_is_made_again_at_once() -> None:
     assert (claiming.store.polls, len(claiming.target.calls)) == (2, 1)
 
 
-async def test_a_hint_is_followed_also_if_no_look_has_succeeded_yet() -> None:
+async def test_a_hint_is_followed_even_if_no_scan_has_succeeded_yet() -> None:
     claiming = Claiming(waiting(a=1))
     claiming.store.trouble["lanes"] = StoreUnavailable("out of reach")
     with pytest.raises(StoreUnavailable):
@@ -118,7 +118,7 @@ async def test_a_hint_is_followed_also_if_no_look_has_succeeded_yet() -> None:
     assert (claiming.store.polls, len(claiming.target.calls)) == (1, 1)
 
 
-async def test_a_hint_is_followed_without_a_look_and_its_answer_counts_as_one_of_the_database() -> None:
+async def test_a_hint_is_followed_without_a_scan_and_shows_that_the_database_answers() -> None:
     claiming = Claiming()
     await claiming.tick()
     claiming.runner.hint(["a"])
@@ -141,7 +141,7 @@ async def test_a_hint_that_was_followed_is_not_followed_again() -> None:
     assert len(claiming.store.claims) == 1
 
 
-async def test_runs_added_somewhere_are_looked_for_soon() -> None:
+async def test_runs_added_by_others_are_found_soon() -> None:
     claiming = Claiming()
     await claiming.tick()
     claiming.runner.rescan()
@@ -160,7 +160,7 @@ async def test_a_lane_that_nobody_here_serves_is_not_claimed_from() -> None:
     assert {lane for claim in claiming.store.claims for lane in claim.lanes} == {"b"}
 
 
-async def test_a_function_that_is_registered_later_is_served_from_the_next_look_on() -> None:
+async def test_a_function_registered_later_is_served_from_the_next_scan_on() -> None:
     claiming = Claiming(waiting(a=1), ScriptedTarget(("b",)))
     await claiming.tick()
     claiming.target.served = ("a", "b")
@@ -170,14 +170,14 @@ async def test_a_function_that_is_registered_later_is_served_from_the_next_look_
 
 
 @pytest.mark.parametrize(("slots", "delay"), [(2, POLL_SECONDS), (3, MIN_POLL_SECONDS), (4, MIN_POLL_SECONDS)])
-async def test_after_a_claim_it_looks_again_soon_if_a_slot_is_free(slots: int, delay: float) -> None:
+async def test_after_a_claim_the_runner_scans_again_soon_if_a_slot_is_free(slots: int, delay: float) -> None:
     claiming = Claiming(waiting(a=2), slots=slots)
 
     assert await claiming.tick() == GATHER
     assert await claiming.tick() == pytest.approx(delay)
 
 
-async def test_a_free_slot_alone_is_no_reason_to_look_again_soon() -> None:
+async def test_a_free_slot_alone_causes_no_scan() -> None:
     claiming = Claiming(ScriptedStore(ready_at={"a": T0}))
 
     assert await claiming.tick() == pytest.approx(POLL_SECONDS)
@@ -200,7 +200,7 @@ async def test_the_only_slot_is_used() -> None:
     assert len(claiming.target.calls) == 1
 
 
-async def test_lanes_share_a_portion() -> None:
+async def test_lanes_share_a_claim() -> None:
     claiming = Claiming(waiting(**{f"lane{number}": 30 for number in range(10)}), slots=1_000)
     await claiming.tick()
 
@@ -262,14 +262,14 @@ async def test_a_lane_gets_no_more_than_its_limit() -> None:
     ("size", "lanes", "free"),
     [(4, ["a"], [4]), (4, ["a", "b"], [2, 1]), (5, ["a", "b"], [3, 1]), (5, ["a", "b", "c"], [3, 1, 1])],
 )
-async def test_lanes_of_a_pool_share_its_places(size: int, lanes: list[str], free: list[int]) -> None:
+async def test_lanes_of_a_pool_share_its_slots(size: int, lanes: list[str], free: list[int]) -> None:
     claiming = Claiming(waiting(**dict.fromkeys(lanes, 9)), ScriptedTarget(pool=Pool("threads", size)))
     await claiming.tick()
 
     assert claiming.claims[0].free == free
 
 
-async def test_a_lane_beside_a_pool_takes_none_of_its_places() -> None:
+async def test_a_lane_without_a_pool_takes_no_slot_of_one() -> None:
     pooled, plain = ScriptedTarget(("a",), pool=Pool("threads", 1)), ScriptedTarget(("b", "c"))
     claiming = Claiming(waiting(b=2, a=2, c=2), pooled, plain)
     await claiming.tick()
@@ -290,7 +290,7 @@ async def test_one_slot_in_eight_goes_to_the_oldest(slots: int, oldest: list[int
     assert [claim.demands[0].oldest for claim in claiming.claims] == oldest
 
 
-async def test_of_fewer_slots_than_eight_every_eighth_claim_goes_to_the_oldest() -> None:
+async def test_with_fewer_than_eight_slots_every_eighth_claim_goes_to_the_oldest() -> None:
     claiming = Claiming(slots=7)
     await claiming.tick()
     for _ in range(16):
@@ -300,7 +300,7 @@ async def test_of_fewer_slots_than_eight_every_eighth_claim_goes_to_the_oldest()
     assert [claim.demands[0].oldest for claim in claiming.claims] == 2 * [0, 0, 0, 0, 0, 0, 0, 1]
 
 
-async def test_with_a_look_one_suspect_of_a_lane_is_claimed_while_none_is_held() -> None:
+async def test_a_scan_claims_one_suspect_of_a_lane_while_none_is_held() -> None:
     claiming = Claiming()
     claiming.store.suspects = {lane: [a_run(n, lane, crashes=SUSPECT_AFTER) for n in (1, 2)] for lane in ("a",)}
     await claiming.tick()
@@ -316,7 +316,7 @@ async def test_with_a_look_one_suspect_of_a_lane_is_claimed_while_none_is_held()
     assert set(claiming.target.calls) == {1, 2}
 
 
-async def test_a_look_finds_lanes_with_a_call_that_is_out_for_long() -> None:
+async def test_a_scan_finds_lanes_with_a_hanging_call() -> None:
     claiming = Claiming(waiting(a=2))
     await claiming.tick()
     await claiming.target.answer(1)
@@ -326,7 +326,7 @@ async def test_a_look_finds_lanes_with_a_call_that_is_out_for_long() -> None:
     assert not claiming.probation.is_proven("a")
 
 
-async def test_a_look_settles_attempts_whose_task_ended_without_a_word() -> None:
+async def test_a_scan_settles_attempts_whose_task_ended_without_an_outcome() -> None:
     claiming = Claiming(waiting(a=1))
     await claiming.tick()
     await claiming.target.answer(1, by=GeneratorExit())
@@ -384,7 +384,7 @@ async def test_a_definition_that_cannot_be_read_fails_its_run_and_no_other() -> 
 
 
 @pytest.mark.parametrize("verb", ["definitions", "secrets"])
-async def test_what_was_claimed_and_cannot_be_made_ready_goes_back(verb: str) -> None:
+async def test_runs_that_were_claimed_and_cannot_be_prepared_are_handed_back(verb: str) -> None:
     claiming = Claiming(waiting(a=2), ScriptedTarget(reads_secrets=True))
     claiming.store.trouble[verb] = StoreUnavailable("out of reach")
     with pytest.raises(StoreUnavailable):
@@ -410,7 +410,7 @@ async def test_secrets_are_given_to_those_who_read_them_and_read_each_time() -> 
     assert [call.secrets for call in other.calls.values()] == [()]
 
 
-async def test_who_reads_no_secrets_costs_no_question() -> None:
+async def test_a_target_without_secrets_costs_no_query() -> None:
     claiming = Claiming(waiting(a=1))
     await claiming.tick()
 

@@ -101,7 +101,7 @@ class Settling:
         return await self.settler.tick()
 
 
-async def test_without_an_outcome_it_sleeps() -> None:
+async def test_a_settler_without_outcomes_sleeps() -> None:
     settling = Settling()
 
     assert (await settling.settler.tick(), settling.reported, settling.settler.is_idle) == (IDLE, [], True)
@@ -154,7 +154,7 @@ async def test_slots_are_offered_before_and_after_a_batch_is_written() -> None:
     assert settling.reported == ["wake", "slots", "written", "slots"]
 
 
-async def test_while_the_database_is_away_outcomes_wait() -> None:
+async def test_outcomes_wait_while_the_database_is_unreachable() -> None:
     settling = Settling(ScriptedStore(is_out=True))
     with pytest.raises(StoreUnavailable):
         await settling.write(settled(1))
@@ -165,7 +165,7 @@ async def test_while_the_database_is_away_outcomes_wait() -> None:
     assert (settling.settler.is_idle, settling.released) == (True, [1])
 
 
-async def test_an_outcome_that_is_refused_stands_alone_in_a_few_halves_and_loses_its_words() -> None:
+async def test_a_refused_outcome_is_isolated_by_halving_and_loses_its_text() -> None:
     settling = Settling(ScriptedStore(refused={6}))
     await settling.write(*(settled(number, Succeeded({"n": number})) for number in range(8)))
 
@@ -192,14 +192,14 @@ ERROR = "the outcome cannot be written: ValueError('odd words')"
         (Cancelled(), Cancelled()),
     ],
 )
-async def test_an_outcome_without_its_words_keeps_its_kind_and_its_status(outcome: Outcome, plain: Outcome) -> None:
+async def test_an_outcome_without_its_text_keeps_its_kind_and_status(outcome: Outcome, plain: Outcome) -> None:
     settling = Settling(ScriptedStore(refused={1}))
     await settling.write(settled(1, outcome))
 
     assert [(each.settlement.outcome, each.error) for each in settling.store.written] == [(plain, ERROR)]
 
 
-async def test_an_outcome_that_cannot_be_written_at_all_is_given_up_and_counts_as_superseded() -> None:
+async def test_an_outcome_that_cannot_be_written_at_all_is_dropped_and_counts_as_superseded() -> None:
     settling = Settling(ScriptedStore(hopeless={2}))
     await settling.write(settled(1), settled(2), settled(3))
 
@@ -209,7 +209,7 @@ async def test_an_outcome_that_cannot_be_written_at_all_is_given_up_and_counts_a
     assert settling.count_of("hourbell_writes_superseded_total") == 1
 
 
-async def test_an_outcome_is_not_given_up_because_the_database_went_away() -> None:
+async def test_an_outcome_is_not_dropped_because_the_database_was_unreachable() -> None:
     class Failing(ScriptedStore):
         async def settle(self, batch: Sequence[SettledAttempt]) -> list[Saved]:
             self.is_out = batch[0].error is not None
@@ -247,7 +247,7 @@ async def test_an_answer_to_an_attempt_that_was_superseded_pauses_nothing() -> N
     assert [job_id for job_id, *_ in settling.store.paused] == [UUID(int=8)]
 
 
-async def test_a_pause_that_somebody_else_made_is_not_told_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_pause_by_somebody_else_is_not_logged_again(caplog: pytest.LogCaptureFixture) -> None:
     await Settling(ScriptedStore(may_pause=False)).write(settled(1, GONE))
 
     assert logged_of(caplog, "job_paused") == []

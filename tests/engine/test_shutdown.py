@@ -26,7 +26,7 @@ async def at_the_hour(cluster: Cluster, **settings: object) -> Node:
 
 
 @virtually
-async def test_what_has_begun_ends_within_the_limit(cluster: Cluster) -> None:
+async def test_attempts_that_began_end_within_the_limit(cluster: Cluster) -> None:
     cluster.script["job"] = takes(20 * SECOND)
     job = await cluster.add_job(schedule=HOURLY)
     node = await at_the_hour(cluster)
@@ -71,7 +71,7 @@ async def test_at_the_limit_attempts_are_interrupted_uncharged_and_ready_at_once
 
 
 @virtually
-async def test_what_cannot_be_stopped_goes_back_too(cluster: Cluster) -> None:
+async def test_an_attempt_that_cannot_be_stopped_is_handed_back_too(cluster: Cluster) -> None:
     """A function in a thread works on until the process ends."""
 
     async def ignore_everything(*_: object) -> Outcome:
@@ -105,7 +105,7 @@ async def test_at_the_limit_an_attempt_at_most_once_is_lost(cluster: Cluster) ->
 
 
 @pytest.mark.parametrize("delivery", Delivery)
-def test_what_has_not_begun_goes_back_at_once_and_uncharged(delivery: Delivery) -> None:
+def test_attempts_that_did_not_begin_are_handed_back_at_once_uncharged(delivery: Delivery) -> None:
     @virtually
     async def test(cluster: Cluster) -> None:
         async def wait_for_a_turn(_: Node, call: Call) -> None:
@@ -133,7 +133,7 @@ def test_what_has_not_begun_goes_back_at_once_and_uncharged(delivery: Delivery) 
 
 
 @virtually
-async def test_what_is_claimed_during_the_stop_is_not_begun(cluster: Cluster) -> None:
+async def test_runs_claimed_during_the_stop_do_not_begin(cluster: Cluster) -> None:
     job = await cluster.add_job(schedule=HOURLY)
     await cluster.advance_to(START + HOUR - SECOND)
     node = await cluster.start()
@@ -233,7 +233,7 @@ async def test_rolling_restarts_under_load_lose_and_double_nothing(cluster: Clus
 
 
 @pytest.mark.parametrize("outage", [2 * SECOND, LEASE], ids=["short", "long"])
-def test_a_stop_while_the_database_is_away_ends_and_loses_nothing(outage: timedelta) -> None:
+def test_a_stop_while_the_database_is_unreachable_ends_and_loses_nothing(outage: timedelta) -> None:
     @virtually
     async def test(cluster: Cluster) -> None:
         cluster.script["job"] = takes(5 * SECOND)

@@ -38,7 +38,7 @@ def test_time_goes_on_from_when_the_sample_was_answered() -> None:
     assert clock.now() == T0 + 60 * SECOND
 
 
-def test_a_sample_is_taken_whatever_it_says_and_told_by_how_much_it_differs() -> None:
+def test_every_clock_sample_is_taken_and_its_difference_logged() -> None:
     clock = DatabaseClock(Elapsed(20.0))
     clock.observe(T0, 10.0)
 

@@ -34,7 +34,7 @@ def zone_data(store: ScriptedStore) -> ZoneData:
     return ZoneData(cast(EngineStore, store), "2026b")
 
 
-async def test_a_node_with_older_data_plans_nothing_until_it_is_upgraded() -> None:
+async def test_a_node_with_older_time_zone_data_plans_nothing_until_it_is_upgraded() -> None:
     store = ScriptedStore(Tzdata.OUTDATED)
     data = zone_data(store)
 
@@ -43,7 +43,7 @@ async def test_a_node_with_older_data_plans_nothing_until_it_is_upgraded() -> No
     assert await data.may_plan(NOW + 2 * CHECK_EVERY)
 
 
-async def test_newer_data_is_brought_in_step_by_step_while_planning_goes_on() -> None:
+async def test_newer_time_zone_data_is_applied_step_by_step_while_planning_continues() -> None:
     store = ScriptedStore(Tzdata.NEWER, batches=3)
     data = zone_data(store)
 
@@ -56,7 +56,7 @@ async def test_newer_data_is_brought_in_step_by_step_while_planning_goes_on() ->
     assert store.left == 0
 
 
-async def test_the_database_is_not_asked_at_every_pass() -> None:
+async def test_time_zone_data_is_not_queried_at_every_pass() -> None:
     store = ScriptedStore(Tzdata.CURRENT)
     data = zone_data(store)
 

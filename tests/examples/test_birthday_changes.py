@@ -39,7 +39,7 @@ async def test_a_name_that_changes_is_in_the_next_greeting(greetings: Greetings)
 
 
 @with_greetings
-async def test_who_is_added_while_no_node_runs_is_greeted_when_one_does(greetings: Greetings) -> None:
+async def test_a_person_added_while_no_node_runs_is_greeted_when_one_does(greetings: Greetings) -> None:
     await greetings.cluster.advance_to(NINE - HOUR)
     await greetings.load([SOMEBODY])
 
@@ -49,7 +49,7 @@ async def test_who_is_added_while_no_node_runs_is_greeted_when_one_does(greeting
 
 
 @with_greetings
-async def test_who_moves_during_a_downtime_keeps_the_birthday_that_fell_into_it(greetings: Greetings) -> None:
+async def test_a_person_who_moves_during_a_downtime_keeps_the_missed_birthday(greetings: Greetings) -> None:
     await greetings.load([SOMEBODY])
     await greetings.cluster.advance_to(NINE + HOUR)
     await greetings.load([replace(SOMEBODY, timezone="Asia/Tokyo")])
@@ -60,7 +60,7 @@ async def test_who_moves_during_a_downtime_keeps_the_birthday_that_fell_into_it(
 
 
 @with_greetings
-async def test_who_moves_west_on_the_day_reaches_nine_twice_and_is_greeted_once(greetings: Greetings) -> None:
+async def test_a_person_who_moves_west_that_day_reaches_nine_twice_and_is_greeted_once(greetings: Greetings) -> None:
     await greetings.load([SOMEBODY])
     await greetings.serve_at(NINE)
     await greetings.load([replace(SOMEBODY, timezone="America/New_York")])
@@ -72,7 +72,7 @@ async def test_who_moves_west_on_the_day_reaches_nine_twice_and_is_greeted_once(
 
 
 @with_greetings
-async def test_who_is_removed_is_greeted_no_more_and_may_come_back(greetings: Greetings) -> None:
+async def test_a_removed_person_is_greeted_no_more_and_may_come_back(greetings: Greetings) -> None:
     await greetings.load([SOMEBODY, OTHER])
     assert await greetings.load([OTHER]) == Loaded(removed=1)
     await greetings.serve_at(NINE)
@@ -106,7 +106,7 @@ async def test_a_secret_is_replaced_only_when_asked(greetings: Greetings) -> Non
 
 
 @with_greetings
-async def test_an_operators_pause_outlives_a_load(greetings: Greetings) -> None:
+async def test_an_operators_pause_survives_a_load(greetings: Greetings) -> None:
     await greetings.load([SOMEBODY])
     job = await greetings.cluster.control.get_job("birthday-p001")
     assert job is not None

@@ -122,14 +122,14 @@ def test_a_greeting_comes_at_nine_where_the_person_lives(year: Year) -> None:
         assert (greeted_at.hour, greeted_at.minute, greeted_at.second) == (9, 0, 0), key
 
 
-def test_what_fell_into_a_downtime_is_made_up_for_when_it_ends(year: Year) -> None:
+def test_greetings_missed_during_a_downtime_are_sent_when_it_ends(year: Year) -> None:
     missed = {key: when_up(at) for key, at in year.due.items() if when_up(at) != at}
 
     assert Counter(missed.values()).keys() == {end for _, end in DOWNTIMES}
     assert all(abs(year.greeted[key].at - end) < 10 * SECOND for key, end in missed.items())
 
 
-def test_who_was_born_on_29_february_is_greeted_on_the_last_of_february(year: Year) -> None:
+def test_a_person_born_on_29_february_is_greeted_on_the_last_of_february(year: Year) -> None:
     leaplings = [
         person for person in year.everybody.values() if (person.birthday.month, person.birthday.day) == (2, 29)
     ]

@@ -84,7 +84,7 @@ async def test_the_commands_of_the_readme_run_the_job_right_after_the_insert(
     assert answer["success"] is True
 
 
-async def test_the_queries_tell_how_the_runs_went(civic: PostgresDatabase) -> None:
+async def test_the_queries_show_how_the_runs_went(civic: PostgresDatabase) -> None:
     await trigger(civic)
     await civic.sql("alter table metadata.some_temp_table rename to out_of_the_way")
     await civic.sql("""update hourbell.jobs set retry = '"none"'""")

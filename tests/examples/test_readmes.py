@@ -37,7 +37,7 @@ def test_a_command_of_a_page_is_understood(page: Path, command: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-def test_what_a_page_names_is_there(page: Path) -> None:
+def test_every_name_on_a_page_exists(page: Path) -> None:
     text = page.read_text()
     named = re.findall(r"`([\w/]+\.(?:py|csv|sql))`", text) + re.findall(r"\]\(([^)#:]+)\)", text)
 

@@ -139,7 +139,7 @@ async def test_killed_servers_lose_no_answer_and_repeat_no_change(tmp_path: Path
 
 @pytest.mark.full
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.sweep)])
-async def test_nor_does_postgresql_that_crashes_while_servers_are_killed(tmp_path: Path, kills: int) -> None:
+async def test_a_postgresql_crash_while_servers_are_killed_loses_no_answer(tmp_path: Path, kills: int) -> None:
     random = Random(2)
     with Cluster() as cluster, Fleet(tmp_path, cluster.url) as fleet:
 

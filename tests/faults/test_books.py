@@ -151,11 +151,11 @@ def with_a_late_beginning(books: Books) -> Books:
         (with_the_first_delivery_settled, "repeated deliveries that no fault explains"),
     ],
 )
-def test_what_is_wrong_is_seen(wrong: Callable[[Books], Books], promise: str) -> None:
+def test_a_violated_promise_is_found(wrong: Callable[[Books], Books], promise: str) -> None:
     assert promise in broken(wrong(good_books()))
 
 
-def test_good_books_are_good() -> None:
+def test_a_correct_history_is_accepted() -> None:
     assert broken(good_books()) == []
 
 
@@ -211,5 +211,5 @@ def test_an_instant_belongs_to_the_version_in_force(second: int, versions: set[i
     assert (EDITED.may_run_as(instant), EDITED.expected_counts(instant)) == (versions, expected)
 
 
-def test_a_pause_lasts_from_its_answer_to_the_question_that_ends_it() -> None:
+def test_a_pause_lasts_from_its_answer_to_the_request_that_ends_it() -> None:
     assert EDITED.pauses() == [(T0 + 5 * SECOND + MILLISECOND, T0 + 7 * SECOND)]

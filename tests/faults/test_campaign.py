@@ -34,7 +34,7 @@ def tier_of(scenario: tuple[str, Backend]) -> list[pytest.MarkDecorator]:
     return [pytest.mark.full if scenario in HURTS_MOST else pytest.mark.sweep]
 
 
-def test_those_that_have_a_tier_are_there() -> None:
+def test_every_scenario_with_a_tier_exists() -> None:
     assert set(chosen()) >= ALWAYS | HURTS_MOST
 
 

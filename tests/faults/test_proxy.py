@@ -35,7 +35,9 @@ async def store(proxy: Proxy) -> AsyncIterator[EngineStore]:
     await connections.close()
 
 
-async def test_a_swallowed_plan_has_been_written(store: EngineStore, proxy: Proxy, postgres: PostgresDatabase) -> None:
+async def test_a_plan_whose_answer_was_lost_is_written(
+    store: EngineStore, proxy: Proxy, postgres: PostgresDatabase
+) -> None:
     await add_job(postgres.control())
     proxy.swallow("plan", 1)
 
@@ -46,7 +48,9 @@ async def test_a_swallowed_plan_has_been_written(store: EngineStore, proxy: Prox
     assert (await store.plan_due(T0 + MINUTE, PASS, plan)).runs == 0
 
 
-async def test_a_swallowed_claim_holds_its_run(store: EngineStore, proxy: Proxy, postgres: PostgresDatabase) -> None:
+async def test_a_claim_whose_answer_was_lost_holds_its_run(
+    store: EngineStore, proxy: Proxy, postgres: PostgresDatabase
+) -> None:
     await a_waiting_job(store, postgres.control())
     proxy.swallow("claim", 1)
 
@@ -56,7 +60,7 @@ async def test_a_swallowed_claim_holds_its_run(store: EngineStore, proxy: Proxy,
     assert proxy.swallowed == {"claim": 1}
 
 
-async def test_a_swallowed_settlement_may_be_repeated(
+async def test_a_settlement_whose_answer_was_lost_may_be_repeated(
     store: EngineStore, proxy: Proxy, postgres: PostgresDatabase
 ) -> None:
     await a_waiting_job(store, postgres.control())
@@ -69,7 +73,7 @@ async def test_a_swallowed_settlement_may_be_repeated(
     assert await store.settle(outcomes) == [Saved.REPEATED]
 
 
-async def test_only_commits_that_change_a_run_are_swallowed(
+async def test_the_proxy_drops_only_answers_of_commits_that_change_a_run(
     store: EngineStore, proxy: Proxy, postgres: PostgresDatabase
 ) -> None:
     await add_job(postgres.control())
@@ -81,7 +85,7 @@ async def test_only_commits_that_change_a_run_are_swallowed(
     assert proxy.swallowed == {}
 
 
-async def test_what_is_rolled_back_is_not_swallowed(proxy: Proxy) -> None:
+async def test_a_rolled_back_transaction_is_not_swallowed(proxy: Proxy) -> None:
     proxy.swallow("plan", 1)
     connection = await asyncpg.connect(proxy.url)
     transaction = connection.transaction()
@@ -94,7 +98,7 @@ async def test_what_is_rolled_back_is_not_swallowed(proxy: Proxy) -> None:
     await connection.close()
 
 
-async def test_what_was_stopped_goes_on_when_the_line_is_mended(store: EngineStore, proxy: Proxy) -> None:
+async def test_a_stopped_connection_continues_when_the_network_is_restored(store: EngineStore, proxy: Proxy) -> None:
     await store.sample_time()
     proxy.stop()
     asking = asyncio.create_task(store.sample_time())
@@ -105,7 +109,7 @@ async def test_what_was_stopped_goes_on_when_the_line_is_mended(store: EngineSto
     assert await asyncio.wait_for(asking, 10)
 
 
-async def test_a_server_behind_a_mute_line_hears_and_acts(
+async def test_a_server_behind_a_mute_connection_receives_and_acts(
     store: EngineStore, proxy: Proxy, postgres: PostgresDatabase
 ) -> None:
     await a_waiting_job(store, postgres.control())
@@ -122,7 +126,9 @@ async def test_a_server_behind_a_mute_line_hears_and_acts(
 
 
 @pytest.mark.parametrize("end", [Proxy.drop, Proxy.reset])
-async def test_a_cut_line_is_out_of_reach_until_it_is_mended(store: EngineStore, proxy: Proxy, end: object) -> None:
+async def test_a_cut_connection_is_unreachable_until_it_is_restored(
+    store: EngineStore, proxy: Proxy, end: object
+) -> None:
     assert callable(end)
     await store.sample_time()
 
@@ -143,7 +149,7 @@ async def test_a_delay_is_added_to_every_answer(store: EngineStore, proxy: Proxy
     assert elapsed() - began_at >= 0.4  # there and back
 
 
-async def test_a_throttled_line_carries_so_many_bytes_a_second(proxy: Proxy) -> None:
+async def test_a_throttled_connection_carries_so_many_bytes_a_second(proxy: Proxy) -> None:
     connection = await asyncpg.connect(proxy.url)
     proxy.throttle(10_000)
     began_at = elapsed()

@@ -58,7 +58,7 @@ async def test_a_retry_plan_goes_on_after_the_death_of_its_node(database: Databa
         assert [wait >= least - SLACK for wait, least in zip(waits_between(tries), WAITS, strict=True)] == [True] * 3
 
 
-async def test_a_node_that_is_told_to_stop_lets_its_webhooks_end(database: Database, tmp_path: Path) -> None:
+async def test_a_node_that_is_asked_to_stop_lets_its_webhooks_end(database: Database, tmp_path: Path) -> None:
     with Hooks(tmp_path) as hooks, Fleet(tmp_path, url_of(database), HOURBELL_LANE_SLOTS="10") as fleet:
         [first] = await fleet.start_all(1)
         for number in range(20):
@@ -107,7 +107,7 @@ async def test_a_webhook_that_outlasts_the_drain_goes_out_again_at_once(database
 
 
 @pytest.mark.full
-async def test_a_mute_receiver_costs_the_others_little_on_sqlite(tmp_path: Path) -> None:
+async def test_a_hanging_receiver_hardly_delays_others_on_sqlite(tmp_path: Path) -> None:
     verdict = await isolation.run(Setting("sqlite", tmp_path, Random(1), scale=0.06))
 
     print(*verdict.checks, *verdict.figures.items(), sep="\n")

@@ -116,7 +116,7 @@ def test_the_map_names_a_folder_of_tests(folder: str) -> None:
     assert re.search(rf"\btests/{folder}\b", contributing_map())
 
 
-def test_what_the_map_names_exists() -> None:
+def test_every_path_in_the_map_exists() -> None:
     named = re.findall(r"(?:^ *|\s)((?:src|tests|bench|docs|core)/[\w./]*\w/?)", contributing_map(), re.MULTILINE)
 
     assert [path for path in named if not locate(path).exists()] == []

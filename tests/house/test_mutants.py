@@ -27,7 +27,7 @@ def test_fails_anyway():
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.path)
-def test_what_a_mutant_takes_out_stands_once_in_its_file(change: Change) -> None:
+def test_the_text_that_a_mutant_replaces_occurs_once_in_its_file(change: Change) -> None:
     assert (ROOT / change.path).read_text("utf-8").count(change.old) == 1
 
 

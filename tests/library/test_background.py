@@ -84,7 +84,7 @@ async def test_other_event_loops_may_ask_too(in_a_thread: Scheduler, seen: Seen)
 
 
 @pytest.mark.parametrize("ledger", ["sqlite"], indirect=True)
-async def test_who_would_wait_for_itself_is_told(in_a_thread: Scheduler, seen: Seen) -> None:
+async def test_a_call_that_would_wait_for_itself_is_refused(in_a_thread: Scheduler, seen: Seen) -> None:
     in_a_thread.register("report", "@yearly", lambda _: None)
 
     async def asks(_: Run) -> None:

@@ -95,7 +95,7 @@ def test_policies_have_the_defaults_of_the_schedule() -> None:
         ({}, generator, "is a generator"),
     ],
 )
-def test_what_cannot_work_is_refused_where_it_is_written(
+def test_an_invalid_option_is_refused_at_its_declaration(
     settings: dict[str, Any], function: Callable[..., Any], says: str
 ) -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - the text is what matters
@@ -132,6 +132,6 @@ def test_a_name_taken_twice_is_refused() -> None:
         scheduler.job("@hourly")(greet)
 
 
-def test_a_fault_that_names_its_option_is_told_once() -> None:
+def test_an_error_that_names_its_option_is_reported_once() -> None:
     with pytest.raises(ValueError, match=r"^retry is 3; write one of"):
         Scheduler().job("@daily", retry=3)(greet)

@@ -87,7 +87,7 @@ async def test_a_program_of_a_page_runs_its_jobs(program: Program, tmp_path: Pat
 
 @pytest.mark.full
 @pytest.mark.anyio
-async def test_what_four_workers_missed_is_made_up_for_one_after_another_oldest_first(tmp_path: Path) -> None:
+async def test_times_missed_by_four_workers_run_one_after_another_oldest_first(tmp_path: Path) -> None:
     [program] = [each for each in programs() if "send_digest" in "".join(each.files.values())]
     program.write(tmp_path)
     with WebServer(tmp_path, program.arguments) as server:

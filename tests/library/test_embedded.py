@@ -137,7 +137,7 @@ async def test_a_task_may_be_defined_while_the_scheduler_runs(
     assert run.job == name
 
 
-async def test_a_job_of_somebody_else_is_told_once_for_each_start(
+async def test_a_job_of_another_owner_is_reported_once_for_each_start(
     ledger: Ledger, seen: Seen, caplog: pytest.LogCaptureFixture
 ) -> None:
     theirs, ours = (Scheduler(source, database_url=ledger.url) for source in ("theirs", "ours"))
@@ -153,7 +153,7 @@ async def test_a_job_of_somebody_else_is_told_once_for_each_start(
             )
 
 
-async def test_what_cannot_be_triggered_says_so(scheduler: Scheduler, seen: Seen) -> None:
+async def test_a_trigger_that_is_impossible_says_why(scheduler: Scheduler, seen: Seen) -> None:
     scheduler.register("report", "@yearly", kept_in(seen))
 
     with pytest.raises(RuntimeError, match="the scheduler does not run here, nobody has started it"):
@@ -183,7 +183,9 @@ async def test_a_task_is_called_once_at_its_time(scheduler: Scheduler, seen: See
 @pytest.mark.parametrize(
     "when", [{"delay": "0s"}, {"delay": timedelta(milliseconds=1)}, {"at": datetime(2020, 1, 1, tzinfo=UTC)}]
 )
-async def test_what_is_due_already_is_called_at_once(scheduler: Scheduler, seen: Seen, when: dict[str, Any]) -> None:
+async def test_a_call_that_is_due_already_is_made_at_once(
+    scheduler: Scheduler, seen: Seen, when: dict[str, Any]
+) -> None:
     scheduler.task(kept_in(seen), name="remind")
 
     async with scheduler:
@@ -317,7 +319,7 @@ async def test_a_job_that_was_gone_for_a_while_does_not_fire_for_the_past(ledger
     assert set(await ledger.rows("select reason from hourbell.skips")) == {("paused",)}
 
 
-async def test_a_database_out_of_reach_is_told_to_the_block() -> None:
+async def test_an_unreachable_database_is_reported_to_the_block() -> None:
     scheduler = Scheduler("shop", database_url="postgresql://127.0.0.1:1/shop")
 
     with pytest.raises(StoreUnavailable):
@@ -327,7 +329,7 @@ async def test_a_database_out_of_reach_is_told_to_the_block() -> None:
         await scheduler.trigger("report")
 
 
-async def test_a_misspelled_variable_stops_no_program_and_is_told(
+async def test_a_misspelled_variable_stops_no_program_and_is_logged(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("HOURBELL_ALOW_NETWORKS", "10.0.0.0/8")

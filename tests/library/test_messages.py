@@ -33,7 +33,7 @@ def test_the_facts_are_in_the_message_and_still_in_the_record(caplog: pytest.Log
     assert {name: vars(record)[name] for name in facts} == facts
 
 
-def test_what_has_several_lines_comes_below_and_its_gist_in_the_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_multi_line_fact_is_below_the_message_with_a_summary_in_it(caplog: pytest.LogCaptureFixture) -> None:
     trace = "Traceback (most recent call last):\n  File x\n    boom()\nRuntimeError: boom happened\nat 100%\n"
     with readable_messages():
         log.error("run_failed", extra={"error": trace, "job": "boom"})
@@ -41,7 +41,7 @@ def test_what_has_several_lines_comes_below_and_its_gist_in_the_line(caplog: pyt
     assert caplog.messages == [f"run_failed error='RuntimeError: boom happened' job=boom\n{trace.rstrip()}"]
 
 
-def test_what_a_program_adds_to_all_its_records_is_no_fact(caplog: pytest.LogCaptureFixture) -> None:
+def test_extra_attributes_on_every_record_are_no_facts(caplog: pytest.LogCaptureFixture) -> None:
     made = logging.getLogRecordFactory()
 
     def with_request(*args: object, **named: object) -> logging.LogRecord:
@@ -64,7 +64,7 @@ def test_lines_are_as_before_once_nobody_asks_any_more(caplog: pytest.LogCapture
     assert caplog.messages == ["run_late"]
 
 
-def test_our_own_handler_tells_the_facts_once() -> None:
+def test_our_own_handler_writes_the_facts_once() -> None:
     stream = io.StringIO()
     with readable_messages():
         configure_logs("console", "info", stream)

@@ -41,7 +41,7 @@ def test_the_description_is_the_first_line_of_the_docstring(scheduler: Scheduler
     assert (scheduler.get("weekly").description, scheduler.get("silent").description) == ("Mail the numbers.", "")
 
 
-def test_the_next_run_is_told_in_the_zone_of_the_job(scheduler: Scheduler) -> None:
+def test_the_next_run_is_shown_in_the_zone_of_the_job(scheduler: Scheduler) -> None:
     scheduler.register("weekly", "0 9 * * 1", report, timezone="Europe/Paris")
 
     following = scheduler.next_run("weekly", after=NOON)

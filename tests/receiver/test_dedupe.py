@@ -70,7 +70,7 @@ def test_a_second_delivery_waits_for_the_end_of_the_first(connect: Connect, firs
         assert waiting.result() is not first_commits
 
 
-def test_of_many_deliveries_at_once_one_does_the_work(connect: Connect) -> None:
+def test_one_of_many_concurrent_deliveries_does_the_work(connect: Connect) -> None:
     def deliver(_: int) -> None:
         connection = connect(timeout=30)
         with connection:

@@ -64,7 +64,7 @@ async def test_a_second_delivery_waits_for_the_end_of_the_first(pair: tuple[Any,
         assert await waiting is not first_commits
 
 
-async def test_of_many_deliveries_at_once_one_does_the_work(url: str) -> None:
+async def test_one_of_many_concurrent_deliveries_does_the_work(url: str) -> None:
     async with asyncpg.create_pool(url, min_size=1, max_size=8) as pool:
         await pool.execute("create table work (id text)")
 

@@ -47,7 +47,7 @@ def test_no_headers_at_all_make_verifying_fail_in_another_way(headers: dict[str,
 
 
 @given(st.sampled_from(["webhook-id", "webhook-timestamp", "webhook-signature", "body"]), st.data())
-def test_what_the_reference_library_refuses_is_refused(part: str, data: st.DataObject) -> None:
+def test_a_request_that_the_reference_library_refuses_is_refused(part: str, data: st.DataObject) -> None:
     body, headers = BODY, just_now()
     genuine = body.decode() if part == "body" else headers[part]
     index = data.draw(st.integers(0, len(genuine)))

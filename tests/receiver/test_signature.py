@@ -27,7 +27,7 @@ def flipped(data: bytes, index: int, bit: int) -> bytes:
     return data[:index] + bytes([data[index] ^ 1 << bit]) + data[index + 1 :]
 
 
-def test_what_the_reference_library_signs_is_accepted() -> None:
+def test_a_signature_of_the_reference_library_is_accepted() -> None:
     headers = signed(hourbell_attempt="3", hourbell_scheduled_at="2026-03-01T08:59:00Z")
 
     webhook = VERIFIER.verify(headers, BODY, T0)
@@ -37,7 +37,7 @@ def test_what_the_reference_library_signs_is_accepted() -> None:
     assert (webhook.payload, webhook.json()["job"]) == ({"days": 30}, "daily")
 
 
-def test_what_hourbell_signs_is_accepted_by_the_reference_library_and_by_this() -> None:
+def test_a_signature_of_hourbell_is_accepted_by_the_reference_library_and_this_verifier() -> None:
     at = int(datetime.now(UTC).timestamp())
     signatures = signature([secret_bytes(OTHER_SECRET), secret_bytes(SECRET)], ID, at, BODY)
     headers = {"webhook-id": ID, "webhook-timestamp": str(at), "webhook-signature": signatures}
@@ -119,7 +119,7 @@ def test_the_tolerance_can_be_chosen() -> None:
     assert reason_for(signed(), now=T0 + 2 * SECOND, verifier=strict) == Reason.TOO_OLD
 
 
-def test_a_forged_request_is_not_told_anything_about_its_age() -> None:
+def test_a_forged_request_learns_nothing_about_its_age() -> None:
     assert reason_for(signed(secret=OTHER_SECRET), now=T0 + timedelta(days=1)) == Reason.WRONG_SIGNATURE
 
 
@@ -218,7 +218,7 @@ def test_a_time_without_a_zone_is_an_error_of_the_program() -> None:
 @pytest.mark.parametrize(
     ("attempt", "expected"), [("1", 1), ("12", 12), ("0", None), ("-1", None), ("x", None), ("1" * 5000, None)]
 )
-def test_an_attempt_that_makes_no_sense_is_unknown(attempt: str, expected: int | None) -> None:
+def test_an_invalid_attempt_number_is_unknown(attempt: str, expected: int | None) -> None:
     assert VERIFIER.verify(signed(hourbell_attempt=attempt), BODY, T0).attempt == expected
 
 

@@ -86,7 +86,7 @@ async def test_sql_functions_leave_the_connections_alone_that_tasks_hold(targets
     assert functions.slots("sql:default") == 3
 
 
-def test_a_pool_gives_out_each_place_once() -> None:
+def test_a_pool_gives_out_each_slot_once() -> None:
     pool = Pool("threads", 2)
 
     assert [pool.enter(), pool.enter(), pool.enter()] == [True, True, False]

@@ -124,6 +124,6 @@ def test_a_waiting_run_that_is_cancelled_never_begins(hourbell: Rehearsal) -> No
 
 
 @pytest.mark.parametrize("wrong", [None, 7, Scheduler, [Path("jobs.toml")]], ids=repr)
-def test_what_is_no_program_and_no_file_is_refused_in_words(hourbell: Rehearsal, wrong: Any) -> None:
+def test_an_argument_that_is_no_program_and_no_file_is_refused(hourbell: Rehearsal, wrong: Any) -> None:
     with pytest.raises(TypeError, match="give it a Scheduler or the path of a jobs file"):
         hourbell.load(wrong)

@@ -71,7 +71,7 @@ def test_the_plugin_loads_nothing_before_it_is_asked() -> None:
 
 
 @pytest.mark.parametrize("name", ["ProgressRecord", "Rehearsal", "RunRecord", "WebhookRecord", "fires"])
-def test_what_the_package_exports_is_there(name: str) -> None:
+def test_every_export_of_the_package_exists(name: str) -> None:
     import hourbell.testing
 
     assert getattr(hourbell.testing, name).__name__ == name

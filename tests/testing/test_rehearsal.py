@@ -25,7 +25,7 @@ def program(schedule: str, function: Any, **more: Any) -> Scheduler:
 async def nothing(run: Any) -> None: ...
 
 
-def test_what_is_due_at_the_very_end_is_done(hourbell: Rehearsal) -> None:
+def test_a_run_due_at_the_end_of_the_rehearsal_is_done(hourbell: Rehearsal) -> None:
     hourbell.at("2026-05-01T08:00")
     hourbell.load(program("0 9 * * *", nothing))
 
@@ -259,7 +259,7 @@ def test_a_jobs_file_is_loaded_and_what_cannot_be_rehearsed_says_so(hourbell: Re
     assert "load the Scheduler" in (hourbell.runs("task")[0].error or "")
 
 
-def test_a_coroutine_that_opens_a_connection_is_told_why_it_cannot(hourbell: Rehearsal) -> None:
+def test_a_coroutine_that_opens_a_connection_gets_an_error_with_the_reason(hourbell: Rehearsal) -> None:
     async def connecting(_: Any) -> None:
         await asyncio.open_connection("127.0.0.1", 9)
 
@@ -279,7 +279,7 @@ def test_a_task_that_never_lets_time_pass_ends_the_test(hourbell: Rehearsal) -> 
         hourbell.advance("10h")
 
 
-def test_mistakes_are_told_in_words(hourbell: Rehearsal) -> None:
+def test_misuse_raises_errors_with_an_explanation(hourbell: Rehearsal) -> None:
     hourbell.load(program("0 9 * * *", nothing))
 
     with pytest.raises(RuntimeError, match="say at\\(\\) before"):

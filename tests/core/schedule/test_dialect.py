@@ -219,7 +219,7 @@ def test_every_weekday_has_its_name(name: str) -> None:
         ("0 0 1-5W * *", "1-5W: W takes a single day; write 15W, or 1W,15W"),
     ),
 )
-def test_what_l_and_w_do_not_do_is_refused(expression: str, detail: str) -> None:
+def test_unsupported_forms_of_l_and_w_are_refused(expression: str, detail: str) -> None:
     assert errors(expression) == [f"day-of-month field, column 5: {detail}"]
 
 

@@ -171,7 +171,7 @@ def test_offsets_with_seconds_follow_the_same_rule(text: str, dst: str) -> None:
 
 @examples(150)
 @given(schedules, modes, zoned_instants())
-def test_an_occurrence_tells_the_local_time_it_stands_for(text: str, dst: str, zoned: tuple[str, datetime]) -> None:
+def test_an_occurrence_has_its_nominal_local_time(text: str, dst: str, zoned: tuple[str, datetime]) -> None:
     zone, after = zoned
     schedule = Schedule.parse(text, zone, dst)
     occurrence = schedule.next_occurrence(after)
@@ -199,7 +199,7 @@ def test_schedules_pickle_and_compare_equal(text: str, zone: str, dst: str) -> N
     assert copy.next(after) == schedule.next(after)
 
 
-def test_an_error_pickles_with_its_faults() -> None:
+def test_an_error_pickles_with_its_details() -> None:
     with pytest.raises(ScheduleError) as caught:
         Schedule.parse("60 24 0 13 8")
 

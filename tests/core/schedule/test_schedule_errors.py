@@ -66,7 +66,7 @@ def test_the_messages_of_the_specification(expression: str, message: str) -> Non
         ("  0 \t 25 * * *", "hour", 7, "25", "0-23", None),
     ],
 )
-def test_a_fault_in_a_field_says_where_what_and_what_to_write(
+def test_an_error_in_a_field_has_position_cause_and_hint(
     expression: str, field: str, column: int, text: str, allowed: str, hint: str | None
 ) -> None:
     [detail] = refused(expression).errors
@@ -123,12 +123,12 @@ def test_a_fault_in_a_field_says_where_what_and_what_to_write(
         ("DTSTART:20260101T090000", "recurrence field, column 1: an RRULE line is missing; write RRULE:FREQ=…"),
     ],
 )  # fmt: skip
-def test_a_fault_in_another_form_says_what_to_write(expression: str, message: str) -> None:
+def test_an_error_in_another_form_has_a_hint(expression: str, message: str) -> None:
     assert str(refused(expression)) == message
 
 
 @pytest.mark.parametrize("expression", ["every5m", "FREQ=DAILY", "hourly", "daily"])
-def test_a_near_miss_is_answered_with_what_was_meant(expression: str) -> None:
+def test_a_misspelled_schedule_gets_a_suggestion(expression: str) -> None:
     meant = {"every5m": "every 5m", "FREQ=DAILY": "RRULE:FREQ=DAILY", "hourly": "@hourly", "daily": "@daily"}
 
     assert meant[expression] in str(refused(expression))
@@ -160,7 +160,7 @@ def test_the_column_is_where_the_text_stands(expression: str) -> None:
         assert expression[detail.column - 1 :].startswith(detail.text)
 
 
-def test_every_fault_is_reported_at_once_in_order_of_place() -> None:
+def test_every_error_is_reported_at_once_in_order_of_position() -> None:
     assert str(refused("60 24 0,32 JAN-13 5-1", "Mars/Phobos", "sometimes")).splitlines() == [
         "minute field, column 1: 60 is outside 0-59",
         "hour field, column 4: 24 is outside 0-23; write 0 for midnight",
@@ -181,7 +181,7 @@ def test_every_fault_is_reported_at_once_in_order_of_place() -> None:
         "RRULE:FREQ=WEEKLY;INTERVAL=0;BYMONTHDAY=1;COUNT=x",
     ],
 )
-def test_the_faults_of_a_recurrence_come_in_order_of_place(expression: str) -> None:
+def test_errors_of_a_recurrence_are_in_order_of_position(expression: str) -> None:
     columns = [detail.column for detail in refused(expression).errors]
 
     assert len(columns) > 1
@@ -217,7 +217,7 @@ def test_the_faults_of_a_recurrence_come_in_order_of_place(expression: str) -> N
         "DTSTART;{z}:20260101 RRULE:FREQ=DAILY",
     ],
 )
-def test_a_fault_never_echoes_more_than_40_characters(expression: str) -> None:
+def test_an_error_never_echoes_more_than_40_characters(expression: str) -> None:
     for detail in refused(expression.replace("{z}", "z" * 90)).errors:
         assert str(detail).casefold().count("z") <= 40
         assert len(detail.text) <= 40
@@ -297,7 +297,7 @@ def test_a_naive_datetime_is_refused(ask: Callable[[Schedule, object], object]) 
 
 @pytest.mark.parametrize("ask", ASKING[:-1])
 @pytest.mark.parametrize("given", [None, 1767225600, "2026-01-01T00:00:00Z", date(2026, 1, 1)])
-def test_what_is_not_a_datetime_is_refused(ask: Callable[[Schedule, object], object], given: object) -> None:
+def test_a_value_that_is_no_datetime_is_refused(ask: Callable[[Schedule, object], object], given: object) -> None:
     with pytest.raises(TypeError, match=f"expected an aware datetime, got {type(given).__name__}"):
         ask(Schedule.parse("@daily"), given)
 

@@ -197,7 +197,7 @@ def test_a_day_of_24_hours_says_so_where_the_clock_changes() -> None:
     assert "24 hours" in warning.message
 
 
-def test_several_surprises_are_all_told() -> None:
+def test_several_warnings_are_all_reported() -> None:
     found = warnings("*/30 30 2 */7 * 1", "America/New_York")
 
     assert {warning.code for warning in found} == {"periodic_gap", "either_day", "often"}

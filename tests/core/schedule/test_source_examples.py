@@ -153,7 +153,7 @@ def test_the_date_that_the_specification_says_never_comes() -> None:
 
 
 @pytest.mark.parametrize("expression", ["@reboot", "CRON_TZ=Europe/Paris 0 9 * * *", "TZ=UTC @daily", "5/15 * * * *"])
-def test_what_the_specification_refuses_is_refused_with_a_hint(expression: str) -> None:
+def test_an_expression_that_the_specification_refuses_is_refused_with_a_hint(expression: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         Schedule.parse(expression)
 

@@ -99,11 +99,11 @@ OTHER_FORMS = {
 @pytest.mark.parametrize(
     ("expression", "sentence"), [pytest.param(*row, id=row[0]) for row in (TIMES | DAYS | OTHER_FORMS).items()]
 )
-def test_a_schedule_in_words(expression: str, sentence: str) -> None:
+def test_a_schedule_is_described_in_english(expression: str, sentence: str) -> None:
     assert Schedule.parse(expression).describe() == sentence
 
 
-def test_h_is_told_as_what_it_stands_for() -> None:
+def test_h_is_described_by_its_resolved_value() -> None:
     assert Schedule.parse("0 H(9-9) * * H(1-1)", name="report").describe() == "At 09:00, on Monday"
 
 
@@ -128,5 +128,5 @@ def test_h_is_told_as_what_it_stands_for() -> None:
         ),
     ],
 )
-def test_words_are_neither_untrue_nor_clumsy(expression: str, phrase: str) -> None:
+def test_descriptions_are_neither_untrue_nor_clumsy(expression: str, phrase: str) -> None:
     assert phrase not in Schedule.parse(expression).describe()

@@ -11,7 +11,7 @@ from hourbell.core.schedule.zones import load_zone, local_time_at
     "name",
     ["", ".", "..", "../zones", "Europe", "Europe/../UTC", "utc", "UTC\0", "Europe/Paris\n", "../" * 20 + "etc/passwd"],
 )
-def test_what_is_no_name_of_a_zone_opens_no_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_zone_name_opens_no_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     load_zone("UTC")  # the list of names is read
     monkeypatch.setattr("hourbell.core.schedule.zones.get_data", lambda *_: pytest.fail("a file was opened"))
 

@@ -45,7 +45,7 @@ def test_a_closed_network_is_closed_from_its_first_address_to_its_last(text: str
 
 @examples(300)
 @given(st.one_of(ipv4, ipv6))
-def test_what_is_open_is_of_the_public_internet(address: Address) -> None:
+def test_every_open_address_is_of_the_public_internet(address: Address) -> None:
     if AddressRules().forbids(address, 443) is None:
         assert address.is_global
         assert not address.is_multicast
@@ -208,7 +208,7 @@ def test_the_addresses_of_this_machine_are_those_one_can_listen_on() -> None:
                 listener.bind((str(address), 0))
 
 
-def test_where_the_system_tells_no_addresses_there_are_none(tmp_path: Path) -> None:
+def test_a_system_that_lists_no_addresses_has_none(tmp_path: Path) -> None:
     assert own_addresses(tmp_path) == frozenset()
 
     (tmp_path / "fib_trie").write_text("/32 host LOCAL")
@@ -263,7 +263,7 @@ def test_networks_are_written_with_commas_between() -> None:
         (f"{'x' * 500}", "…"),
     ],
 )
-def test_a_network_that_cannot_be_read_is_told(text: str, message: str) -> None:
+def test_an_invalid_network_is_reported(text: str, message: str) -> None:
     with pytest.raises(ValueError, match="write") as reported:
         parse_networks(text)
 
@@ -279,6 +279,6 @@ def test_ports_are_written_with_commas_between() -> None:
 @pytest.mark.parametrize(
     "text", ["0", "65536", "http", "8080;9000", "9010-9000", "80-", "-80", "80,,81", "８０", "1-99999"]
 )
-def test_a_port_that_cannot_be_read_is_told(text: str) -> None:
+def test_an_invalid_port_is_reported(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a port; write numbers from 1 to 65535, as in 8080, 9000-9010"):
         parse_ports(text)

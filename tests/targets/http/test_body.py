@@ -82,7 +82,7 @@ def test_a_get_without_a_body_has_none() -> None:
     assert made(a_call(a_definition(method="GET"))) == (b"", None)
 
 
-def test_a_body_that_is_too_large_is_told() -> None:
+def test_a_body_that_is_too_large_is_reported() -> None:
     with pytest.raises(TemplateError, match="at most 1048576"):
         made(a_call(a_definition("x" * MAX_BODY_BYTES)))
 

@@ -23,7 +23,7 @@ def test_a_few_failures_change_nothing() -> None:
     assert tripped(Clock(), TRIP_AFTER - 1).slots("a", 100) == 100
 
 
-def test_a_lane_that_tripped_rests_then_gets_one_attempt_at_a_time() -> None:
+def test_a_tripped_lane_pauses_and_then_gets_one_attempt_at_a_time() -> None:
     clock = Clock()
     breaker = tripped(clock)
 
@@ -32,17 +32,17 @@ def test_a_lane_that_tripped_rests_then_gets_one_attempt_at_a_time() -> None:
     assert breaker.slots("a", 100) == 1
 
 
-def test_other_lanes_go_on() -> None:
+def test_other_lanes_are_not_affected() -> None:
     assert tripped(Clock()).slots("b", 100) == 100
 
 
-def test_an_answer_opens_the_lane_again() -> None:
+def test_an_answer_closes_the_circuit_again() -> None:
     breaker = tripped(Clock())
     breaker.well("a")
     assert breaker.slots("a", 100) == 100
 
 
-def test_each_failed_attempt_makes_the_rest_longer_up_to_half_a_minute() -> None:
+def test_each_failed_attempt_lengthens_the_pause_up_to_half_a_minute() -> None:
     clock = Clock()
     breaker = tripped(clock)
     rests = []
@@ -56,7 +56,7 @@ def test_each_failed_attempt_makes_the_rest_longer_up_to_half_a_minute() -> None
     assert rests == [1, 2, 4, 8, 16, 30, 30, 30]
 
 
-def test_attempts_under_way_when_it_tripped_do_not_make_the_rest_longer() -> None:
+def test_attempts_in_progress_when_it_tripped_do_not_lengthen_the_pause() -> None:
     clock = Clock()
     breaker = tripped(clock, 100)
 
@@ -64,7 +64,7 @@ def test_attempts_under_way_when_it_tripped_do_not_make_the_rest_longer() -> Non
     assert breaker.slots("a", 100) == 1
 
 
-def test_tripping_is_told_once() -> None:
+def test_an_open_circuit_is_logged_once() -> None:
     breaker = Breaker(Clock())
     assert [breaker.unwell("a") for _ in range(TRIP_AFTER + 2)].count(True) == 1
 

@@ -94,7 +94,7 @@ def in_virtual_time(test: Callable[[], Awaitable[None]]) -> None:
         ((), "https://name.example/", None),
     ],
 )
-def test_the_warning_tells_the_kind_of_address_and_the_setting(
+def test_the_warning_names_the_kind_of_address_and_the_setting(
     addresses: tuple[Address, ...], url: str, expected: str | None
 ) -> None:
     async def scenario() -> None:

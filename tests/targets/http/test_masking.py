@@ -130,7 +130,7 @@ def test_basic_credentials_are_masked_with_and_without_their_scheme(part: str, f
     assert max(map(len, left_of("-(", masked, ")-"))) <= 4
 
 
-def test_what_is_not_base64_after_basic_is_masked_as_it_is() -> None:
+def test_text_after_basic_that_is_not_base64_is_masked_as_it_is() -> None:
     assert mask_secrets("token: no-base64!", ["Basic no-base64!"], MAX) == f"token: {MASK}"
 
 

@@ -22,7 +22,7 @@ def test_2xx_succeeds(status: int) -> None:
     [(code, True) for code in (408, 425, 429, 500, 502, 503, 504, 599)]
     + [(code, False) for code in (300, 301, 302, 304, 307, 308, 400, 401, 403, 404, 405, 409, 410, 418, 422, 499)],
 )
-def test_what_is_worth_another_try(status: int, retryable: bool) -> None:
+def test_statuses_that_are_retried(status: int, retryable: bool) -> None:
     outcome = outcome_of(answer(status), T0)
     assert isinstance(outcome, Failed)
     assert (outcome.retryable, outcome.begun) == (retryable, True)

@@ -132,7 +132,7 @@ async def test_an_answer_that_flips_is_judged_at_every_attempt() -> None:
     assert seen == flips
 
 
-async def test_whoever_looked_it_up_an_address_can_be_judged_alone() -> None:
+async def test_an_address_can_be_judged_without_a_name() -> None:
     assert "is a private address" in (policy(Names()).forbids(ip_address("10.0.0.1"), 443) or "")
     assert policy(Names()).forbids(ip_address("8.8.8.8"), 443) is None
 
@@ -244,12 +244,12 @@ async def test_a_name_that_does_not_exist_has_no_addresses(code: int, system: An
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 64])
-async def test_what_cannot_be_a_name_has_no_addresses(host: str) -> None:
+async def test_an_invalid_host_name_has_no_addresses(host: str) -> None:
     assert await SystemResolver(timeout=10).resolve(host, 80) == ()
 
 
 @pytest.mark.parametrize("error", [socket.gaierror(socket.EAI_AGAIN, "Try again"), OSError(24, "Try again")])
-async def test_a_look_up_that_fails_is_told(error: OSError, system: Any) -> None:
+async def test_a_failed_look_up_is_reported(error: OSError, system: Any) -> None:
     async def getaddrinfo(*_: object, **__: object) -> list[Any]:
         raise error
 
@@ -259,7 +259,7 @@ async def test_a_look_up_that_fails_is_told(error: OSError, system: Any) -> None
     assert not reported.value.begun
 
 
-async def test_a_slow_name_is_given_up_and_never_takes_two_threads(system: Any) -> None:
+async def test_a_slow_look_up_is_abandoned_and_never_takes_two_threads(system: Any) -> None:
     asked, answer = [], asyncio.get_running_loop().create_future()
 
     async def getaddrinfo(host: str, *_: object, **__: object) -> list[Any]:
@@ -296,7 +296,7 @@ async def test_a_look_up_that_fails_after_all_gave_up_is_nobodys_error(system: A
     assert complaints == []
 
 
-async def test_who_gives_up_takes_the_answer_from_nobody(system: Any) -> None:
+async def test_a_caller_that_gives_up_does_not_cancel_the_look_up_for_others(system: Any) -> None:
     answer: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
 
     async def getaddrinfo(*_: object, **__: object) -> list[Any]:
@@ -351,7 +351,7 @@ class SlowNames:
         return [entry(self.answer)] if self.answer else []
 
 
-async def test_while_look_ups_hang_a_name_leads_where_it_led_before(system: Any) -> None:
+async def test_while_look_ups_hang_the_last_answer_of_a_name_is_used(system: Any) -> None:
     names = SlowNames()
     system(names.getaddrinfo)
     resolver = SystemResolver(timeout=10, patience=0.01)
@@ -376,7 +376,7 @@ async def test_an_answer_of_long_ago_is_not_used(system: Any) -> None:
         await resolver.resolve("name.example", 80)
 
 
-async def test_a_name_that_has_lost_its_addresses_leads_nowhere(system: Any) -> None:
+async def test_a_name_that_lost_its_addresses_resolves_to_nothing(system: Any) -> None:
     names = SlowNames()
     system(names.getaddrinfo)
     resolver = SystemResolver(timeout=0.02, patience=0.01)

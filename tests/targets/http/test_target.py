@@ -222,7 +222,7 @@ async def test_a_receiver_that_is_down_rests_and_one_that_answers_does_not() -> 
     assert (down.slots(call.run.lane), busy.slots(call.run.lane)) == (0, 100)
 
 
-async def test_what_is_kept_of_an_answer() -> None:
+async def test_a_success_stores_status_headers_and_body() -> None:
     outcome = await deliver(ScriptedTransport(answer(200, b"thanks", Server="x")))
     assert outcome == Succeeded(answer=Answer(200, "Server: x\n\nthanks", {"wait": 0.1}))
 

@@ -93,7 +93,7 @@ async def test_headers_and_trailers_of_interim_answers_are_dropped(transport: Tr
     assert (response.headers, response.body) == ((("Content-Length", "2"),), b"ok")
 
 
-async def test_a_request_is_what_was_asked_and_what_http_needs(transport: Transport) -> None:
+async def test_a_request_has_the_given_and_the_required_headers(transport: Transport) -> None:
     path = "/a%2Fb/../c;d?x=%20y&z={}&token=%73"
     async with receiving(answers(OK)) as receiver:
         await transport.send(a_request(receiver.port, "PUT", path=path, body=b"\x00body"), yes)
@@ -110,7 +110,7 @@ async def test_a_request_is_what_was_asked_and_what_http_needs(transport: Transp
     assert body == b"\x00body"
 
 
-async def test_what_http_needs_is_said_once(transport: Transport) -> None:
+async def test_headers_that_http_needs_are_sent_once(transport: Transport) -> None:
     spelled = {"host": "other.example", "content-length": "1", "ACCEPT-ENCODING": "gzip"}
     async with receiving(answers(OK)) as receiver:
         await transport.send(replace(a_request(receiver.port, body=b"body"), headers=spelled), yes)
@@ -144,7 +144,7 @@ async def test_an_answer_counts_before_the_request_is_read(transport: Transport)
     assert response.status == 413
 
 
-async def test_what_is_longer_than_is_read_is_cut(transport: Transport) -> None:
+async def test_a_body_over_the_limit_is_cut(transport: Transport) -> None:
     said = b"HTTP/1.1 200 OK\r\nContent-Length: 65537\r\n\r\n" + b"x" * (MAX_RESPONSE_BYTES + 1)
     async with receiving(answers(said)) as receiver:
         response = await transport.send(a_request(receiver.port), yes)

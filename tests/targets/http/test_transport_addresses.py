@@ -94,7 +94,7 @@ async def test_every_attempt_looks_the_name_up(transport: Transport, policy: Fak
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "127.1"])
-async def test_an_address_in_the_url_goes_through_the_gate_as_well(
+async def test_an_address_in_the_url_is_checked_by_the_egress_policy_too(
     transport: Transport, policy: FakeEgressPolicy, host: str
 ) -> None:
     policy.addresses = (OTHER_LOOPBACK,)
@@ -105,7 +105,9 @@ async def test_an_address_in_the_url_goes_through_the_gate_as_well(
     assert (policy.look_ups, receiver.connections) == (1, 0)
 
 
-async def test_what_the_gate_raises_is_the_attempts_error(transport: Transport, policy: FakeEgressPolicy) -> None:
+async def test_an_exception_from_the_egress_policy_is_the_attempts_error(
+    transport: Transport, policy: FakeEgressPolicy
+) -> None:
     policy.error = TransportError("the name is unknown", begun=False)
     with pytest.raises(TransportError) as failed:
         await transport.send(a_request(80), yes)

@@ -13,7 +13,7 @@ from tests.targets.http.transports import FakeEgressPolicy, a_request, no, yes
 pytestmark = pytest.mark.anyio
 
 
-async def test_begin_is_asked_once_with_the_connection_there_and_nothing_sent(transport: Transport) -> None:
+async def test_begin_is_awaited_once_when_connected_and_before_anything_is_sent(transport: Transport) -> None:
     seen: list[tuple[int, int]] = []
 
     async with receiving(answers(OK)) as receiver:
@@ -44,7 +44,7 @@ async def test_begin_comes_before_the_bytes_on_a_kept_connection_too(transport: 
     assert receiver.connections == 1
 
 
-async def test_without_leave_nothing_is_sent_and_the_connection_is_closed(transport: Transport) -> None:
+async def test_without_permission_to_begin_nothing_is_sent_and_the_connection_is_closed(transport: Transport) -> None:
     async with receiving(answers(OK)) as receiver:
         with pytest.raises(NotBegun):
             await transport.send(a_request(receiver.port), no)
@@ -53,7 +53,7 @@ async def test_without_leave_nothing_is_sent_and_the_connection_is_closed(transp
     assert receiver.bytes_read == 0
 
 
-async def test_what_begin_raises_comes_through_and_the_connection_is_closed(transport: Transport) -> None:
+async def test_an_exception_from_begin_propagates_and_closes_the_connection(transport: Transport) -> None:
     async def begin() -> bool:
         raise TimeoutError("the database does not answer")
 
@@ -65,7 +65,7 @@ async def test_what_begin_raises_comes_through_and_the_connection_is_closed(tran
     assert receiver.bytes_read == 0
 
 
-async def test_a_new_connection_that_closes_while_leave_is_asked_for_has_carried_nothing(transport: Transport) -> None:
+async def test_a_new_connection_that_closes_during_begin_has_carried_nothing(transport: Transport) -> None:
     async def behave(talk: Talk) -> None:
         """Hang up at once."""
 
@@ -83,7 +83,7 @@ async def test_a_new_connection_that_closes_while_leave_is_asked_for_has_carried
     assert (failed.value.begun, receiver.bytes_read) == (False, 0)
 
 
-async def test_a_receiver_that_speaks_before_it_is_asked_has_got_nothing(transport: Transport) -> None:
+async def test_a_receiver_that_sends_before_the_request_got_nothing(transport: Transport) -> None:
     async def behave(talk: Talk) -> None:
         await talk.say(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
         await talk.hang_on()
@@ -120,7 +120,7 @@ async def test_cancelling_closes_the_connection(transport: Transport) -> None:
         await _cancel(sending, receiver)
 
 
-async def test_cancelling_while_leave_is_asked_for_closes_the_connection(transport: Transport) -> None:
+async def test_cancelling_during_begin_closes_the_connection(transport: Transport) -> None:
     async def begin() -> bool:
         await asyncio.sleep(60)
         return True

@@ -143,7 +143,7 @@ async def test_an_answer_counts_whatever_becomes_of_its_body(
 
 
 @pytest.mark.parametrize("behaviour", WITH_TOO_MUCH.values(), ids=WITH_TOO_MUCH)
-async def test_of_a_body_that_is_too_much_the_beginning_is_read(transport: Transport, behaviour: Behaviour) -> None:
+async def test_only_the_beginning_of_a_body_over_the_limit_is_read(transport: Transport, behaviour: Behaviour) -> None:
     async with receiving(behaviour) as receiver:
         response = await send(transport, receiver.port, timeout=60)
         await until(lambda: receiver.open == 0)
@@ -242,7 +242,7 @@ async def test_a_connection_that_does_not_come_about_is_given_up_in_time(transpo
     assert (failed.value.begun, list(failed.value.phases)) == (False, ["dns", "connect"])
 
 
-async def test_a_closed_port_is_told_at_once(transport: Transport) -> None:
+async def test_a_closed_port_is_reported_at_once(transport: Transport) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(TransportError) as failed:

@@ -95,7 +95,7 @@ async def test_a_connection_that_closes_with_its_answer_is_not_used(transport: T
     assert (statuses, len(receiver.requests)) == ([200] * 10, 10)
 
 
-async def test_a_connection_that_closes_while_leave_is_asked_for_is_replaced(transport: Transport) -> None:
+async def test_a_connection_that_closes_during_begin_is_replaced(transport: Transport) -> None:
     close = asyncio.Event()
 
     async def behave(talk: Talk) -> None:
@@ -137,7 +137,7 @@ async def test_an_answer_nobody_asked_for_is_not_taken_for_the_next_one(transpor
         b"HTTP/1.1 204 No Content\r\n\r\nbody",
     ],
 )
-async def test_a_connection_with_something_odd_about_it_is_not_kept(transport: Transport, said: bytes) -> None:
+async def test_a_connection_with_an_unusual_response_is_not_reused(transport: Transport, said: bytes) -> None:
     async with receiving(answers(said)) as receiver:
         for _ in range(2):
             response = await transport.send(a_request(receiver.port), yes)

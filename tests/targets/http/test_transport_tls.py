@@ -129,7 +129,7 @@ async def listens(talk: Talk) -> None:
         (listens, "the TLS handshake did not end within 1 s"),
     ],
 )
-async def test_what_does_not_speak_tls_is_told(transport: Transport, behaviour: Behaviour, message: str) -> None:
+async def test_a_server_without_tls_is_reported(transport: Transport, behaviour: Behaviour, message: str) -> None:
     async with receiving(behaviour) as receiver, asyncio.timeout(6):
         assert await refusal(transport, receiver) == message
         await until(lambda: receiver.open == 0)

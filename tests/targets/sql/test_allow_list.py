@@ -40,7 +40,7 @@ async def test_a_signature_may_be_written_in_any_way_that_means_the_function(nod
         await node.succeed("public.overloaded", managed_by=maker, args={"a": 1})
 
 
-async def test_what_is_not_on_the_list_is_refused_for_good(node: Node) -> None:
+async def test_a_function_that_is_not_on_the_allow_list_fails_permanently(node: Node) -> None:
     quiet = await node.fail("public.quiet", managed_by="api")
     other = await node.fail("public.overloaded", managed_by="file", args={"b": "x"})
 

@@ -171,7 +171,7 @@ async def test_a_run_leaves_nothing_to_the_next_one(node: Node) -> None:
     assert after[1:] == before[1:] == [None, 0, before[3]]
 
 
-async def test_a_target_that_makes_no_sense_fails_for_good(node: Node) -> None:
+async def test_an_invalid_target_fails_permanently(node: Node) -> None:
     run, definition = await node.claim()
     object.__setattr__(definition, "target", {"type": "sql", "function": ""})
 

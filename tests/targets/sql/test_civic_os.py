@@ -155,7 +155,7 @@ async def test_a_job_registered_and_triggered_by_sql_runs_its_function(civic: Po
     assert await civic.connection.fetchval("select count(*) from metadata.some_temp_table") == 30
 
 
-async def test_status_and_analysis_tell_how_it_went(civic: PostgresDatabase) -> None:
+async def test_status_and_analysis_show_the_runs(civic: PostgresDatabase) -> None:
     await civic.sql(REGISTER)
     await triggered(civic, "daily_cleanup")
     await triggered(civic, "daily_cleanup")

@@ -37,7 +37,7 @@ async def test_a_raised_exception_keeps_its_hint_and_its_code(node: Node) -> Non
     assert (failed.result["details"]["sqlstate"], failed.retryable) == ("TEA01", True)
 
 
-async def test_what_is_kept_of_an_error_is_bounded(node: Node) -> None:
+async def test_the_stored_part_of_an_error_is_bounded(node: Node) -> None:
     await node.database.sql(
         function("raise exception using message = repeat('m', 99999), detail = repeat('d', 99999);")
     )
@@ -102,7 +102,7 @@ async def test_a_commit_that_is_refused_is_a_failure_with_its_code(node: Node) -
     assert (await node.states(), await node.effects()) == (["retrying"], [])
 
 
-async def test_what_a_cursor_held_beyond_the_commit_would_do_is_not_done(node: Node) -> None:
+async def test_a_cursor_with_hold_does_nothing_after_the_commit(node: Node) -> None:
     await node.database.sql(function(WRITE.replace("null", "gen_random_uuid()"), "public.late()"))
     await node.database.sql(function("execute 'declare c cursor with hold for select public.late()';"))
 

@@ -163,7 +163,7 @@ async def test_a_node_that_is_gone_frees_what_its_function_held(far: Node, proxy
     assert await far.effects() == []
 
 
-async def test_a_database_out_of_reach_hands_the_run_back_uncharged(far: Node, proxy: Proxy) -> None:
+async def test_an_unreachable_database_hands_the_run_back_uncharged(far: Node, proxy: Proxy) -> None:
     run, definition = await far.claim(job={"delivery": "at_most_once"})
     proxy.drop()
 

@@ -91,7 +91,7 @@ async def test_the_function_is_chosen_by_the_names_of_its_parameters(
         ("pg_catalog.row_number", {}, "row_number() is a window function; name a function"),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_called_is_told_for_good(
+async def test_a_function_that_cannot_be_called_fails_permanently(
     node: Node, function: str, args: dict[str, object], said: str
 ) -> None:
     failed = await node.fail(function, args=args)
@@ -100,5 +100,5 @@ async def test_what_cannot_be_called_is_told_for_good(
     assert (failed.retryable, failed.begun) == (False, False)
 
 
-async def test_an_odd_name_is_a_name_all_the_same(node: Node) -> None:
+async def test_an_unusual_function_name_works(node: Node) -> None:
     assert (await node.succeed('Odd "schema.F; drop "table'))["message"] == "odd"

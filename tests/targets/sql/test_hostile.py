@@ -35,7 +35,7 @@ SETTLE = """hourbell.settle_run({nonce}, {run}, 1, 'succeeded', null, null, 0, 0
         (TERMINATE, "permission denied to terminate process"),
     ],
 )  # fmt: skip
-async def test_what_a_function_may_not_do_is_denied(apart: Node, body: str, said: str) -> None:
+async def test_a_forbidden_operation_of_a_function_is_denied(apart: Node, body: str, said: str) -> None:
     await apart.database.sql(function("insert into public.effects values (null, 1, 'x');" + body))
 
     failed = await apart.fail("public.f")

@@ -79,7 +79,7 @@ async def test_a_function_that_refuses_to_be_cancelled_is_ended_with_its_session
     assert (await node.states(), await node.effects(), await sessions(node.database)) == (["retrying"], [], [])
 
 
-async def test_what_is_cancelled_is_cancelled_on_the_server_and_undone(node: Node, active: Any) -> None:
+async def test_a_cancelled_call_is_cancelled_on_the_server_and_rolled_back(node: Node, active: Any) -> None:
     await node.database.sql(function("insert into effects values (null, 1, 'x'); perform pg_sleep(60);"))
     run, definition = await node.claim("public.f")
     task: asyncio.Task[Outcome] = active(node.target.deliver(node.call(run, definition)))

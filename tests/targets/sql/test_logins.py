@@ -120,7 +120,7 @@ async def test_a_nonce_that_was_left_goes_with_its_run(apart: Node) -> None:
     assert (await apart.database.rows("runs"), await apart.database.rows("function_calls")) == ([], [])
 
 
-async def test_a_login_without_the_right_to_settle_is_told_so(apart: Node, login: str) -> None:
+async def test_a_login_without_the_right_to_settle_is_reported(apart: Node, login: str) -> None:
     await apart.database.sql(f"revoke execute on function hourbell.settle_run from {login}")
 
     failed = await apart.fail()

@@ -56,7 +56,7 @@ async def test_failure_is_undone_there(node: Node, reports: PostgresDatabase) ->
     assert (failed.error, await node.states(), await effects(reports)) == ("no", ["retrying"], 0)
 
 
-async def test_a_name_that_is_not_in_the_settings_is_told_with_those_that_are(node: Node) -> None:
+async def test_an_unknown_database_name_is_refused_with_the_known_ones(node: Node) -> None:
     run, definition = await node.claim(database="reports")
     definition.target["database"] = "nowhere"  # type: ignore[index]
 
@@ -69,7 +69,7 @@ async def test_a_name_that_is_not_in_the_settings_is_told_with_those_that_are(no
     )
 
 
-async def test_a_database_that_is_away_is_tried_again(node: Node) -> None:
+async def test_a_call_to_an_unreachable_database_is_retried(node: Node) -> None:
     failed = await node.fail(database="away")
 
     assert failed.error.startswith("the database is unreachable: ")

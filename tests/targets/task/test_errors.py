@@ -50,7 +50,7 @@ async def test_frames_between_the_function_and_its_error_are_left_out() -> None:
     assert error.endswith("\nTimeoutError")
 
 
-async def test_the_cause_is_told_too() -> None:
+async def test_the_cause_of_an_exception_is_in_the_error() -> None:
     async def function(_: Run) -> None:
         try:
             raise KeyError("gone")
@@ -63,7 +63,7 @@ async def test_the_cause_is_told_too() -> None:
     assert files_in(error) == {"test_errors.py"}
 
 
-async def test_the_errors_of_a_group_are_told_without_our_frames() -> None:
+async def test_the_errors_of_an_exception_group_are_listed_without_our_frames() -> None:
     async def function(run: Run) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(fail_async(run))
@@ -106,7 +106,7 @@ async def test_whatever_a_function_raises_fails_its_attempt_alone(function: obje
     assert (await Attempt(function).error()).endswith(error)  # type: ignore[arg-type]
 
 
-async def test_of_a_long_message_the_beginning_is_kept() -> None:
+async def test_only_the_beginning_of_a_long_message_is_kept() -> None:
     async def function(_: Run) -> None:
         raise ValueError("boom " * 100_000)
 

@@ -157,7 +157,7 @@ async def test_a_pipe_that_stays_open_delays_nobody_for_long(tmp_path: Path) -> 
     os.kill(left, signal.SIGKILL)
 
 
-async def test_of_long_texts_no_more_crosses_than_is_kept() -> None:
+async def test_long_texts_are_cut_before_they_cross_the_pipe() -> None:
     attempt = Attempt(functions.log_much, isolate=True)
 
     assert await attempt.make() == Succeeded()
@@ -175,7 +175,7 @@ async def test_several_processes_at_once_answer_each_their_own() -> None:
 async def _async_function(_: object) -> None: ...
 
 
-def test_what_cannot_be_isolated_is_told_at_once() -> None:
+def test_a_task_that_cannot_be_isolated_is_refused_at_once() -> None:
     def local(_: object) -> None: ...
 
     with pytest.raises(ValueError, match="not at the top of a module"):

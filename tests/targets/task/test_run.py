@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 
-async def test_a_run_tells_which_one_it_is() -> None:
+async def test_a_run_has_its_ids() -> None:
     async def function(run: Run) -> list[object]:
         facts = [run.id, run.job, run.job_id, run.job_version, run.scheduled_at, run.attempt, run.lateness, run.payload]
         assert isinstance(run, hourbell.Run)
@@ -40,7 +40,7 @@ async def test_a_run_tells_which_one_it_is() -> None:
 
 
 @pytest.mark.parametrize("isolate", [False, True])
-async def test_a_run_tells_why_it_exists_and_what_was_before_it(isolate: bool) -> None:
+async def test_a_run_has_its_trigger_and_its_predecessor(isolate: bool) -> None:
     attempt = Attempt(functions.facts, isolate=isolate, previous_success_at=NOW - HOUR)
 
     assert await attempt.make() == Succeeded(
@@ -122,7 +122,9 @@ class _Callable:
         (print, True),  # nobody can look into it
     ],
 )
-def test_whether_a_function_names_it_is_seen_in_its_code(function: Callable[..., Any], names_it: bool) -> None:
+def test_the_code_of_a_function_shows_whether_it_reads_the_last_success(
+    function: Callable[..., Any], names_it: bool
+) -> None:
     assert Task("job", function).reads_last_success is names_it
 
 
@@ -153,7 +155,7 @@ async def test_an_attempt_leaves_nothing_to_the_garbage_collector() -> None:
         gc.enable()
 
 
-async def test_a_task_that_says_nothing_writes_nothing() -> None:
+async def test_a_task_without_notes_writes_nothing() -> None:
     async def function(_: Run) -> None: ...
 
     attempt = Attempt(function)
@@ -162,7 +164,7 @@ async def test_a_task_that_says_nothing_writes_nothing() -> None:
     assert attempt.written == []
 
 
-async def test_what_a_task_said_is_written_before_its_outcome_is_known() -> None:
+async def test_the_notes_of_a_task_are_written_before_its_outcome_is_known() -> None:
     async def function(run: Run) -> None:
         run.progress(0.5, "half of it")
         run.log("nearly there")
@@ -176,7 +178,7 @@ async def test_what_a_task_said_is_written_before_its_outcome_is_known() -> None
     assert attempt.lines == ["nearly there"]
 
 
-async def test_a_function_in_a_thread_may_say_something() -> None:
+async def test_a_function_in_a_thread_may_write_notes() -> None:
     def function(run: Run) -> None:
         helper = threading.Thread(target=run.log, args=("from a thread of its own",))
         helper.start()
@@ -189,7 +191,7 @@ async def test_a_function_in_a_thread_may_say_something() -> None:
 
 
 @pytest.mark.parametrize("isolate", [False, True])
-async def test_progress_that_is_no_fraction_fails_where_it_is_told(isolate: bool) -> None:
+async def test_invalid_progress_raises_in_the_function(isolate: bool) -> None:
     error = await Attempt(functions.exaggerate, isolate=isolate).error()
 
     assert "in exaggerate" in error
@@ -215,7 +217,7 @@ async def _talk(run: Run) -> None:
         await asyncio.sleep(0.1)
 
 
-async def test_a_database_that_is_away_costs_the_notes_and_not_the_run(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unreachable_database_costs_the_notes_and_not_the_run(caplog: pytest.LogCaptureFixture) -> None:
     async def function(run: Run) -> str:
         run.log("heard by nobody")
         await asyncio.sleep(0.01)
@@ -225,7 +227,7 @@ async def test_a_database_that_is_away_costs_the_notes_and_not_the_run(caplog: p
     assert [record.getMessage() for record in caplog.records] == ["notes_not_written"]
 
 
-async def test_an_async_function_is_cancelled_and_may_have_last_words() -> None:
+async def test_an_async_function_is_cancelled_and_may_write_last_notes() -> None:
     begun = asyncio.Event()
 
     async def function(run: Run) -> None:
@@ -246,7 +248,7 @@ async def test_an_async_function_is_cancelled_and_may_have_last_words() -> None:
 
 
 @pytest.mark.parametrize("how", ["its time is over", "it is stopped"])
-async def test_an_async_function_sees_in_its_last_words_that_it_should_end(how: str) -> None:
+async def test_an_async_function_sees_while_it_ends_that_it_should_end(how: str) -> None:
     begun, seen = asyncio.Event(), []
 
     async def function(run: Run) -> None:
@@ -297,7 +299,7 @@ async def test_a_function_in_a_thread_can_see_that_it_should_end() -> None:
         await making
 
 
-async def test_a_function_that_ends_soon_after_its_time_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_function_that_ends_soon_after_its_timeout_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     def function(run: Run) -> str:
         while not run.is_cancelled:
             threading.Event().wait(0.001)
@@ -308,7 +310,7 @@ async def test_a_function_that_ends_soon_after_its_time_is_not_told_of(caplog: p
     assert (caplog.records, attempt.lines) == ([], [])
 
 
-def test_a_function_that_overruns_its_time_in_a_thread_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_function_that_overruns_its_timeout_in_a_thread_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     def function(_: Run) -> str:
         while not caplog.records:
             threading.Event().wait(0.001)
@@ -353,7 +355,7 @@ async def test_a_result_is_kept_whole_up_to_a_size(is_in_transaction: bool) -> N
 
 
 @pytest.mark.parametrize("is_in_transaction", [False, True])
-async def test_what_no_database_can_keep_of_a_result_is_replaced(is_in_transaction: bool) -> None:
+async def test_characters_of_a_result_that_no_database_can_store_are_replaced(is_in_transaction: bool) -> None:
     async def function(run: Run) -> object:
         result = {"a\0": ["b\ud800", {"c": ("\0", 1, None)}], "d": "é 😀 \\u0000"}
         if is_in_transaction:
@@ -364,7 +366,7 @@ async def test_what_no_database_can_keep_of_a_result_is_replaced(is_in_transacti
     assert await Attempt(function).make() == Succeeded({"a�": ["b?", {"c": ["�", 1, None]}], "d": "é 😀 \\u0000"})
 
 
-async def test_what_no_database_can_keep_of_other_text_is_replaced() -> None:
+async def test_characters_of_other_text_that_no_database_can_store_are_replaced() -> None:
     class Unprintable:
         def __str__(self) -> str:
             return "a\0b\ud800"
@@ -452,7 +454,7 @@ async def test_the_end_of_a_transaction_settles_the_run_with_its_result() -> Non
     assert (attempt.transaction.settled, attempt.transaction.is_committed) == ([outcome], True)
 
 
-async def test_a_result_that_comes_after_the_commit_is_told_of_once_for_each_task(
+async def test_a_result_set_after_the_commit_is_logged_once_for_each_task(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def function(run: Run) -> str:
@@ -464,7 +466,7 @@ async def test_a_result_that_comes_after_the_commit_is_told_of_once_for_each_tas
     assert (reported.getMessage(), reported.__dict__["job"]) == ("task_result_after_commit", "job")
 
 
-async def test_a_result_given_before_the_commit_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_result_set_before_the_commit_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def function(run: Run) -> str:
         async with run.transaction():
             run.result = "in time"
@@ -504,7 +506,7 @@ async def test_a_transaction_of_a_run_that_was_taken_over_is_undone() -> None:
 
 
 @pytest.mark.parametrize("how", ["raises", "is cancelled", "takes too long"])
-async def test_what_happens_after_the_transaction_changes_nothing(how: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_after_the_transaction_changes_nothing(how: str, caplog: pytest.LogCaptureFixture) -> None:
     committed = asyncio.Event()
 
     async def function(run: Run) -> None:

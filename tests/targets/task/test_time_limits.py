@@ -9,7 +9,7 @@ from tests.engine.virtual import VirtualTime, run_virtually
 
 
 @pytest.mark.parametrize("seconds", [0.5, 2.0, 2.5, 600.0])
-def test_what_takes_too_long_is_cancelled_at_its_limit(seconds: float) -> None:
+def test_work_that_takes_too_long_is_cancelled_at_its_limit(seconds: float) -> None:
     async def main(time: VirtualTime) -> float:
         limit = TimeLimit(TimeLimits(), seconds)
         began = time.elapsed()
@@ -22,7 +22,7 @@ def test_what_takes_too_long_is_cancelled_at_its_limit(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("seconds", [1.0, 600.0])
-def test_what_ends_in_time_is_left_alone(seconds: float) -> None:
+def test_work_that_ends_in_time_is_not_cancelled(seconds: float) -> None:
     async def main(_: VirtualTime) -> None:
         limits = TimeLimits()
         for _ in range(3):
@@ -34,7 +34,7 @@ def test_what_ends_in_time_is_left_alone(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("seconds", [1.0, 600.0])
-def test_who_else_cancels_goes_before_the_limit(seconds: float) -> None:
+def test_a_cancellation_from_outside_goes_before_the_limit(seconds: float) -> None:
     async def work() -> None:
         with TimeLimit(TimeLimits(), seconds):
             await asyncio.sleep(3_600)
