@@ -52,7 +52,7 @@ def run() -> Report:
 
 
 def _ours(chosen: list[str], folder: Path, server: Server | None, stack: ExitStack) -> Iterator[Candidate]:
-    """For each kind one database for the nodes and one for the bare loop, for each number of processes."""
+    """Yield two databases for each kind and number of processes: one for the nodes, one for the bare loop."""
     runs = size("runs", 20_000)
 
     def made(make: Callable[[], Database]) -> Database:

@@ -111,7 +111,7 @@ def _makers(folder: Path, stack: ExitStack, notes: list[str]) -> list[Callable[[
 
 
 def _candidates(makers: list[Callable[[], Database]], folder: Path, stack: ExitStack) -> list[Candidate]:
-    """For each kind one database for the server and one for the bare loop."""
+    """Yield two databases for each kind: one for the server, one for the bare loop."""
     found = []
     for make in makers:
         ours, bare = make(), make()

@@ -9,7 +9,7 @@ Cell = str | float | None  # None where a candidate cannot take part
 
 
 class Kind(Enum):
-    """How a column's figures are shown. Times are stored in seconds."""
+    """Format of a column's figures. Times are stored in seconds."""
 
     TEXT = "text"
     MICROSECONDS = "µs"

@@ -66,7 +66,7 @@ def run() -> Report:
 
 
 def _databases(setup: Setup, stack: ExitStack) -> tuple[list[tuple[Database, Database]], list[str]]:
-    """For each kind one database for the node and one for the bare loop, with the same jobs."""
+    """Yield two databases with the same jobs for each kind: one for the node, one for the bare loop."""
     keys = KeyRing([setup.key], os.urandom)
     jobs = [
         HookJob.of(f"{scheme}-{number:06}", setup.urls(scheme)[number % setup.sizes.ports], keys)

@@ -124,7 +124,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def operator(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Operator]:
-    """With a job that calls a receiver every second, and one that has a secret."""
+    """A server with a job that calls a receiver every second, and one that has a secret."""
     (tmp_path / "elsewhere").mkdir()
     made = Operator(tmp_path, None if kind == "sqlite" else request.getfixturevalue("postgresql_url"))
     with receiver(tmp_path) as url:

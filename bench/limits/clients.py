@@ -48,7 +48,7 @@ class _Keeper:
         raise NotBegun
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: the client holds no connection."""
 
 
 async def _prepared(urls: list[str], count: int) -> list[Request]:

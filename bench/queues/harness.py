@@ -1,4 +1,4 @@
-"""How a peer's queue is drained: its workers wait at an empty queue, and then all jobs are added at once.
+"""Drain of a peer's queue: its workers wait at an empty queue, and then all jobs are added at once.
 
 The clock runs from the moment they are there to the one at which the queue is seen empty; every peer is woken or looks
 within 10 ms. Workers note their calls, so that a queue which empties without any does not pass for fast.

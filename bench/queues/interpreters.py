@@ -1,5 +1,7 @@
-"""Which interpreter can run a peer: this one, or that of the environment for peers that cannot be installed beside the
-others. None if neither can."""
+"""The interpreter that can run a peer: this one, or that of the environment for peers that conflict with others.
+
+None if neither can.
+"""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""How lateness is measured: a process schedules its jobs, reports that it is ready, and records the time of every call.
+"""Measurement of lateness: a process schedules its jobs, reports that it is ready, and records the time of every call.
 
 Either one job fires in every second (or minute), or many fire at one instant.
 """

@@ -18,7 +18,7 @@ SCHEDULE, URL = "minute field, column 1: 61 is outside 0-59", "url: a URL begins
 
 @pytest.fixture(params=ONE)
 async def api(request: pytest.FixtureRequest) -> AsyncIterator[Whole]:
-    """With a job whose schedule and address are wrong, as only plain SQL can write it."""
+    """A job with an invalid schedule and URL, as only plain SQL can write it."""
     async with BACKENDS[request.param]() as database, whole_api(database) as made:
         await made.job()
         target = '{"type": "http", "url": "ftp://x"}'

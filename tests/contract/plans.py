@@ -1,4 +1,4 @@
-"""How PostgreSQL goes about a statement: which indexes it takes, which tables it reads from end to end, and how much it
+"""Query plans of PostgreSQL: which indexes a statement takes, which tables it reads from end to end, and how much it
 looks at. The statement is carried out, and undone."""
 
 import json

@@ -1,4 +1,4 @@
-"""Who needs attention and the rows of the time line, on every database."""
+"""Jobs that need attention and the rows of the time line, on every database."""
 
 from datetime import datetime, timedelta
 from uuid import UUID

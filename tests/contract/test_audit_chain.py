@@ -459,7 +459,7 @@ async def test_a_batch_that_ends_midway_leaves_nothing(
 
 @pytest.mark.parametrize("at", ["infinity", "20000-01-01", "0044-03-15 BC"])
 async def test_an_audit_time_outside_the_calendar_is_refused(postgres: PostgresDatabase, at: str) -> None:
-    """It would keep everybody from reading the rows beside it, the loop that chains them included."""
+    """Otherwise nobody could read the rows beside it, not even the loop that chains them."""
     with pytest.raises(asyncpg.CheckViolationError):
         await postgres.sql(f"{INSERT} ('{at}', 'x', 'x', 'x')")
 

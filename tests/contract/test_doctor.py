@@ -499,7 +499,7 @@ async def test_findings_older_than_the_configured_retention_are_left_out(
 async def test_newer_time_zone_data_hides_what_came_before(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
-    """As when a country changes its clocks at short notice: runs were planned for local times that no longer exist."""
+    """A country changes its clocks at short notice: runs were planned for local times that no longer exist."""
     await add_job(control, "zone", now=START, schedule="30 * * * *", timezone="Europe/Paris")
     for hour in range(1, 13):
         now = START + hour * HOUR

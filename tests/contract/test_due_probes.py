@@ -64,7 +64,7 @@ class Planning:
             return (await explained(connection, SQL[name], arguments, MODES[0])).blocks
 
     async def has_few_blocks_soon(self, name: str) -> bool:
-        """What is dead to one probe is passed over by the next; to the first it may not be, while statistics of the
+        """The second probe skips rows that the first found dead; the first may not, while statistics of the
         same database are collected."""
         for _ in range(50):
             if await self.blocks(name) <= ITS_PAGES:
@@ -82,7 +82,7 @@ async def filled() -> AsyncIterator[Planning]:
 
 @pytest.fixture
 async def planning(filled: Planning) -> AsyncIterator[Planning]:
-    """With a burst of its own, and none of those before it to be seen."""
+    """Each probe has a burst of its own and sees none of the earlier ones."""
     await filled.database.sql("vacuum hourbell.jobs")
     yield filled
     filled.now += HOUR

@@ -108,7 +108,7 @@ async def test_an_async_task_that_takes_too_long_is_stopped_and_retried(cluster:
     assert [round((at - START).total_seconds()) for at in stopped] == [67, 79]
     [run] = await cluster.runs(job)
     assert (run["state"], run["reason"]) == ("failed", "exhausted")
-    assert [attempt["error"] for attempt in await cluster.attempts(run["id"])] == ["no end within 7s"] * 2
+    assert [attempt["error"] for attempt in await cluster.attempts(run["id"])] == ["timed out after 7s"] * 2
 
 
 @virtually
@@ -157,7 +157,7 @@ async def leave_without_a_word(_: Call) -> None:
 def test_an_attempt_that_nobody_stopped_and_that_has_no_outcome_has_failed(
     function: Callable[[Call], Coroutine[Any, Any, None]], error: str
 ) -> None:
-    """It is charged, and does not come back at once for ever."""
+    """The failure is charged, so that the run is not repeated for ever."""
 
     @virtually
     async def test(cluster: Cluster) -> None:

@@ -38,7 +38,7 @@ class Cluster:
     """Runs while its context is open. It ends and its folder goes then, also if this process is killed."""
 
     def __init__(self, *, copy_of: "Cluster | None" = None, **settings: str) -> None:
-        """With `copy_of`, a standby of that one; else an empty primary."""
+        """A standby of `copy_of`, or an empty primary."""
         self._settings = _DURABLE | _SMALL | settings
         self._copied = copy_of
         self._folder = Path(tempfile.mkdtemp(prefix="hourbell-cluster-"))

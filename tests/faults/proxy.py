@@ -26,7 +26,7 @@ _AT_ONCE = struct.pack("ii", 1, 0)  # linger: close with a reset
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """How bytes pass. Stopped bytes are not lost: they continue when the connection is restored, as in TCP."""
+    """State of the connection. Stopped bytes are not lost: they go on when the connection is restored, as in TCP."""
 
     is_accepting: bool = True
     requests: bool = True

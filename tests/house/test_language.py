@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-RIDDLE = re.compile(r"(What|Who|Whoever|Whose|Of|Whether|Which|Where)\b")
+RIDDLE = re.compile(r"(What|Who|Whoever|Whose|Of|Whether|Which|Where|How|Why|When|That|It|There|With|By|As|For)\b")
+RIDDLING_TEST = re.compile(
+    r"test_(what|who|whoever|whose|of|whether|which|where|nor|so|that|those|others)_|\w*_(told|tells|tell)(_|$)"
+)
 BANNED = """
 Apart Attempting Contestant Desk Door Edge Exchange Fault Gate Guard Held IdleWires Inline Needs NodeDesk
 Place Settled Surroundings TellsSecret Threaded Told ToldCall Want Wire WireTransport Words _told attempting
@@ -91,14 +94,25 @@ def riddles(module: ast.Module) -> list[str]:
     return [text.splitlines()[0] for text in texts if text and RIDDLE.match(text)]
 
 
+def riddling_tests(module: ast.Module) -> list[str]:
+    functions = (node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [each.name for each in functions if each.name.startswith("test_") and RIDDLING_TEST.match(each.name)]
+
+
 def test_docstrings_say_what_they_promise() -> None:
-    found = {str(path.relative_to(ROOT)): riddles(tree_of(path)) for path in OURS if ROOT / "src" in path.parents}
+    found = {str(path.relative_to(ROOT)): riddles(tree_of(path)) for path in FILES}
 
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 
 def test_no_identifier_is_a_private_word() -> None:
     found = {str(path.relative_to(ROOT)): banned(names_in(path.read_text("utf-8"))) for path in FILES}
+
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_a_test_name_begins_with_its_subject() -> None:
+    found = {str(path.relative_to(ROOT)): riddling_tests(tree_of(path)) for path in FILES}
 
     assert {path: names for path, names in found.items() if names} == {}
 
@@ -126,3 +140,10 @@ def test_banned_names_and_riddles_are_found() -> None:
 
     assert banned(names_in(source)) == ["1: told", "3: _MOST_BYTES"]
     assert riddles(ast.parse(source)) == ["What is told, of a wire."]
+
+
+def test_a_test_name_that_riddles_is_found() -> None:
+    names = ("test_what_waits_runs", "test_a_step_is_told", "test_a_whole_test", "what_waits")
+    source = "".join(f"def {name}():\n    pass\n" for name in names)
+
+    assert riddling_tests(ast.parse(source)) == ["test_what_waits_runs", "test_a_step_is_told"]

@@ -1,4 +1,4 @@
-"""What users of other schedule pages ask for, each within two clicks of the home page.
+"""Tasks that users of other schedule pages ask for, each within two clicks of the home page.
 
 Keys and text are no clicks; a choice in a list is one.
 """

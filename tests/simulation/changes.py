@@ -49,7 +49,7 @@ class Changes:
                 )
 
     def poll(self) -> dict[str, list[Changed]] | None:
-        """By table; None if nothing was committed."""
+        """Return the changes by table; None if nothing was committed."""
         version = self._connection.pragma("data_version")
         if version == self._version:
             return None

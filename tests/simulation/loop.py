@@ -35,7 +35,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         self._seconds += seconds
 
     def _write_to_self(self) -> None:
-        """There is only one thread, and it is awake."""
+        """Do nothing: the only thread is awake."""
 
     def _run_once(self) -> None:
         timers, ready = self._scheduled, self._ready

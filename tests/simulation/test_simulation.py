@@ -11,7 +11,7 @@ from tests.simulation.seeds import FIXED, NEW, digest_sources, new_seeds, parts,
 
 
 def simulation(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, because the order of sets of names depends on how it was started."""
+    """Run a seed in a process of its own, because the order of sets depends on the hash seed of the process."""
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     command = [sys.executable, "-m", "tests.simulation", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)

@@ -1,4 +1,4 @@
-"""What a test reads of a run: what it said, and text that is short and always the same."""
+"""Records of runs: log, progress, and a short stable text."""
 
 import asyncio
 from datetime import timedelta

@@ -30,7 +30,7 @@ class RunOfTime(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipOfTime(Answer):
-    """Why a scheduled time got no run."""
+    """The reason that a scheduled time got no run."""
 
     reason: Annotated[str, Doc(type=SkipReason)]
 
@@ -89,7 +89,7 @@ class Series(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day(Answer):
-    """How many scheduled times of a date have which fate. A skip counts each of its times."""
+    """The number of scheduled times of a date by fate. A skip counts each of its times."""
 
     date: Annotated[str, Doc("In the time zone of the job.", type=date, examples=("2026-11-18",))]
     succeeded: int = 0

@@ -117,7 +117,7 @@ class Series:
 
 @dataclass(slots=True)
 class Day:
-    """How many scheduled times of a local date have which fate."""
+    """The number of scheduled times of a local date by fate."""
 
     date: date
     succeeded: int = 0

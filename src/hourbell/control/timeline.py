@@ -87,7 +87,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """How the scheduler keeps up: who needs attention, how far it is behind, and how many nodes are live."""
+    """The scheduler's state: which jobs need attention, how far it is behind, and how many nodes are live."""
 
     now: datetime
     counts: AttentionCounts

@@ -26,7 +26,7 @@ class AttentionSets:
 
 @dataclass(frozen=True, slots=True)
 class AttentionCounts:
-    """How many jobs need attention. Those in `at_least` were counted up to a limit, and there are more."""
+    """The number of jobs that need attention, by reason. Those in `at_least` are lower bounds."""
 
     failing: int
     losing: int

@@ -96,7 +96,7 @@ class TimelineReader(TimeLists):
         return AttentionCounts(**{name: min(count, COUNTED_JOBS) for name, count in counts.items()}, at_least=at_least)
 
     async def oldest_due_at(self) -> datetime | None:
-        """When the planner should have looked, or looks, at a job."""
+        """Return the earliest `plan_at` of all jobs; None if nothing is planned."""
         rows = await self._rows("oldest_due_job")
         return next((row["plan_at"] for row in rows), None)
 
@@ -158,7 +158,7 @@ class TimelineReader(TimeLists):
         }
 
     async def failure_streaks(self, job_ids: Sequence[UUID]) -> dict[UUID, int]:
-        """How many runs of each job failed since one succeeded, at most 1,000."""
+        """Count the runs of each job that failed since one succeeded, up to 1,000."""
         if not job_ids:
             return {}
         rows = await self._rows("failure_streaks", job_ids=list(job_ids), window=_STREAK)

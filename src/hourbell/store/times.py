@@ -91,7 +91,7 @@ class FailedRun:
 
 @dataclass(frozen=True, slots=True)
 class RunsOfDay:
-    """How many runs of a local day have a state, late ones apart."""
+    """The number of a local day's runs in a state, with late ones separate."""
 
     day: int  # since 1970-01-01
     state: RunState

@@ -1,4 +1,4 @@
-"""What holds for every schedule, zone and instant, tried on generated ones."""
+"""Properties of every schedule, zone and instant, checked on generated ones."""
 
 import pickle
 import sys
@@ -224,7 +224,7 @@ class Calls:
 
 
 def calls_to_parse(text: str) -> int:
-    """How many calls it takes to read a text, which must parse or be refused with faults that say so."""
+    """Count the calls it takes to parse a text or to refuse it with errors."""
     with Calls() as calls:
         try:
             schedule = Schedule.parse(text, name="job")

@@ -1,4 +1,4 @@
-"""What a recurrence costs: no text of 4,096 characters may make one answer take long, or take much memory."""
+"""The cost of a recurrence: no text of 4,096 characters may make one answer take long, or take much memory."""
 
 import time
 import tracemalloc

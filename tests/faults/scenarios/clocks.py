@@ -20,7 +20,7 @@ from tests.faults.verdict import Setting, Verdict
 ERRORS = (-600, 0, 600)  # seconds
 SECONDS = 12
 LOAD = Load(jobs=60, seconds=0.1)
-ON_TIME = 2.0  # seconds after its instant within which a run is planned, on a busy machine
+ON_TIME = 2.0  # seconds after its scheduled time within which a run is planned, on a busy machine
 LIKE_OTHERS = 1.0  # seconds by which the lateness may differ from that with right clocks
 
 SITECUSTOMIZE = """
@@ -63,10 +63,10 @@ async def run(setting: Setting) -> Verdict:
     verdict.equal("processes that delivered", len(ERRORS), len({line.member for line in wrong.lines}))
     verdict.equal("instants skipped", 0, wrong.skipped)
     planned = [(run["planned_at"] - run["scheduled_at"]).total_seconds() for run in wrong.runs]
-    verdict.at_least("earliest planning after its instant, seconds", 0, min(planned))
-    verdict.at_most("latest planning after its instant, seconds", ON_TIME, round(max(planned), 3))
+    verdict.at_least("earliest planning after its scheduled time, seconds", 0, min(planned))
+    verdict.at_most("latest planning after its scheduled time, seconds", ON_TIME, round(max(planned), 3))
     lateness, usual = _lateness(wrong), _lateness(right)
-    verdict.at_least("earliest delivery after its instant, seconds", 0, min(lateness))
+    verdict.at_least("earliest delivery after its scheduled time, seconds", 0, min(lateness))
     usual_p99, p99 = percentile(usual, 99), percentile(lateness, 99)
     verdict.at_most("lateness p99 beyond that of right clocks, seconds", LIKE_OTHERS, round(p99 - usual_p99, 3))
     verdict.at_most("attempts' times away from the receiver's, seconds", ON_TIME, round(_disagreement(wrong), 3))
@@ -93,7 +93,7 @@ async def _observed(setting: Setting, name: str, errors: tuple[int, ...], second
 
 
 def _minutes_wrong(member: Member, folder: Path) -> int:
-    """By its own log, whose last line was written when the file was."""
+    """Read the time from the node's log, whose last line was written when the file was."""
     reported = datetime.fromisoformat(member.server.events[-1]["time"])
     return round((reported.timestamp() - (folder / f"{member.name}.log").stat().st_mtime) / 60)
 

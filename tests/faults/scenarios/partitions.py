@@ -63,7 +63,7 @@ async def run(setting: Setting) -> Verdict:
 
 
 def _drawn(setting: Setting) -> list[list[str]]:
-    """For each node that is cut off, the ways in turn; at a small size just a few of them."""
+    """Return the kinds of partition for each node in turn; only a few at a small scale."""
     random = Random(setting.random.random())
     number = setting.sized(ROUNDS * len(WAYS), least=2)
     drawn = [way for _ in range(ROUNDS) for way in random.sample(list(WAYS), len(WAYS))][:number]

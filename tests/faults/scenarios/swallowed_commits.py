@@ -68,7 +68,7 @@ async def run(setting: Setting) -> Verdict:
 
 
 def _check_charges(verdict: Verdict, books: Books) -> None:
-    """Whoever succeeds is delivered once more never, and a failure is charged once for each attempt that failed."""
+    """A run that succeeded is never delivered again, and each failed attempt is charged once."""
     good, bad = _of(books, "good"), _of(books, "bad")
     again = [again for first, again in good.repeated() if good.attempts[first.key]["outcome"] == "succeeded"]
     none_of(verdict, "deliveries of a run that had succeeded", again)

@@ -1,5 +1,6 @@
-"""Where webhooks must not go, in every disguise we know, and where they must: data for every layer of the egress
-policy.
+"""Addresses that webhooks must not reach, in every known form, and addresses that they may.
+
+The tests of each layer of the egress policy use them.
 """
 
 GOOD_IPV4, GOOD_IPV6 = "93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"

@@ -13,7 +13,7 @@ from tests.targets.http.transports import FakeEgressPolicy, a_request, make_tran
 
 
 def peak() -> int:
-    """In KiB. Not `ru_maxrss`: there a process begins with the peak of the one that started it."""
+    """Return the peak memory in KiB. `ru_maxrss` would begin with the peak of the parent process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 

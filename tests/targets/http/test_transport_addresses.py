@@ -1,4 +1,4 @@
-"""Where every transport connects: to addresses of this attempt's own look-up, and only if the egress policy allows
+"""Every transport connects to addresses of this attempt's own look-up, and only if the egress policy allows
 them.
 """
 

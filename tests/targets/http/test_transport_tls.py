@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def refusal(transport: Transport, receiver: Receiver) -> str:
-    """Why a request over TLS is not sent."""
+    """Return the error of a request over TLS that is not sent."""
     with pytest.raises(TransportError) as failed:
         await transport.send(a_request(receiver.port, scheme="https", timeout=1), yes)
     assert (failed.value.begun, receiver.requests) == (False, [])

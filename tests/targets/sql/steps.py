@@ -95,7 +95,7 @@ class Node:
         allow: Collection[str] = (),
         others: dict[str, FunctionConnections] | None = None,
     ) -> AsyncIterator[Self]:
-        """With a login, functions run under that one and the node under its own."""
+        """Create a node; with a login, functions run under that one."""
         functions = FunctionConnections(url or url_as(database, login), size=size)
         nonces = itertools.count()
         separate = SeparateLogin(database.connections(), lambda: sha256(b"%d" % next(nonces)).digest())

@@ -93,7 +93,7 @@ class Attempt:
         making.cancel()
 
     async def error(self) -> str:
-        """Why it failed."""
+        """Return the error of the failed attempt."""
         outcome = await self.make()
         assert isinstance(outcome, Failed), outcome
         return outcome.error
@@ -108,7 +108,7 @@ class Attempt:
 
         async def note(notes: Notes) -> None:
             if self.fails_to_write:
-                raise ConnectionError("out of reach")
+                raise ConnectionError("unreachable")
             self.written.append(notes)
 
         def transaction() -> AbstractAsyncContextManager[Transaction]:
@@ -121,7 +121,7 @@ class Attempt:
         async def last_success() -> datetime | None:
             self.asked_for_success += 1
             if self.fails_to_read:
-                raise ConnectionError("out of reach")
+                raise ConnectionError("unreachable")
             return self.previous_success_at
 
         return ReportingCall(

@@ -1,4 +1,4 @@
-"""Why a job needs attention, in one line."""
+"""The reasons that a job needs attention, each in one line."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -7,6 +7,7 @@ from hourbell.core.run.attention import LOSING_WITHIN
 from hourbell.core.run.error_line import error_line
 from hourbell.core.run.states import SkipReason
 from hourbell.core.schedule.preview import rfc3339
+from hourbell.core.values.readers import describe_duration
 
 
 def failing_note(streak: int, error: str | None) -> str:
@@ -24,10 +25,8 @@ def losing_note(lost: Mapping[SkipReason, int]) -> str:
 
 
 def late_note(due_at: datetime, now: datetime) -> str:
-    """Describe the run that waits the longest, such as `a run has waited 12 min, since 2026-11-19T08:00:00Z`."""
-    minutes = max(0, (now - due_at) // timedelta(minutes=1))
-    waited = f"{minutes:,} min" if minutes else f"{max(0, (now - due_at) // timedelta(seconds=1))} s"
-    return f"a run has waited {waited}, since {rfc3339(due_at)}"
+    """Describe the run that waits the longest, such as `a run has waited 12m 5s, since 2026-11-19T08:00:00Z`."""
+    return f"a run has waited {describe_duration(now - due_at)}, since {rfc3339(due_at)}"
 
 
 def paused_note(by: str | None, until: datetime | None, note: str | None) -> str:

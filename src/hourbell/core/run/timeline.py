@@ -74,7 +74,7 @@ class SkippedRange:
 
 @dataclass(frozen=True, slots=True)
 class RunCount:
-    """How many runs of a job ended up the same way in the bucket that begins at `at`."""
+    """The number of a job's runs with one fate in the bucket that begins at `at`."""
 
     at: datetime
     state: RunState
