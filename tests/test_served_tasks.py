@@ -135,7 +135,7 @@ def test_a_process_that_dies_harms_nobody(client: Client) -> None:
 def test_a_function_that_overruns_its_timeout_is_reported(client: Client, server: tuple[Server, Path]) -> None:
     run = ended(client, client.jobs.trigger("overrun").run_id)
 
-    assert (run.state, run.attempts[0].error) == ("failed", "no end within 1s")
+    assert (run.state, run.attempts[0].error) == ("failed", "timed out after 1s")
     assert "cannot be stopped" in run.attempts[0].log[0].text
     assert server[0].wait_for("task_overruns")["hint"] == "isolate=True ends it"
 

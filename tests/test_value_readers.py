@@ -26,7 +26,15 @@ from hourbell.core.job.target import TargetError, TaskCall, parse_target
 from hourbell.core.run.policies import RetryPolicy
 from hourbell.core.schedule import zone_names
 from hourbell.core.values.field_errors import BodyError, FieldError
-from hourbell.core.values.readers import SECOND, InvalidValue, read_duration, read_instant, read_retry, read_zone
+from hourbell.core.values.readers import (
+    SECOND,
+    InvalidValue,
+    describe_duration,
+    read_duration,
+    read_instant,
+    read_retry,
+    read_zone,
+)
 from hourbell.settings import SettingsError, load_settings
 from hourbell.sql import insert_job
 from hourbell.store.rows import definition_of as definition_in_row
@@ -259,3 +267,14 @@ def test_a_zone_is_read_the_same_everywhere(value: Any) -> None:
         refused = isinstance(expected, list)
         assert is_refused(lambda each: ZONE.convert(each, None, None), value) == refused
         assert is_refused(rehearsed.zone_of, value) == refused
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, "0 ms"), (0, "0 ms"), (0.42, "420 ms"), (0.9997, "1 s"), (1.52, "1.5 s"), (59.97, "1m"), (792, "13m 12s"),
+        (9_005, "2h 30m"), (172_803, "2d 3s"),
+    ],
+)  # fmt: skip
+def test_a_duration_is_described_for_people(seconds: float, text: str) -> None:
+    assert describe_duration(timedelta(seconds=seconds)) == text

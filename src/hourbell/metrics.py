@@ -39,7 +39,9 @@ class Metrics:
         registry = CollectorRegistry()
         self.registry = registry
         self.planned = Counter("hourbell_runs_planned", "Runs planned", registry=registry)
-        self.skipped = Counter("hourbell_instants_skipped", "Due times that got no run", ["reason"], registry=registry)
+        self.skipped = Counter(
+            "hourbell_instants_skipped", "Scheduled times that got no run", ["reason"], registry=registry
+        )
         self.claimed = Counter("hourbell_runs_claimed", "Leases taken", registry=registry)
         self.settled = Counter("hourbell_attempts_settled", "Attempts by outcome", ["outcome"], registry=registry)
         self.ended = Counter("hourbell_runs_ended", "Runs by final state", ["state"], registry=registry)

@@ -1,4 +1,4 @@
-"""A database out of reach: every call says so and when to come back, the process lives on, and all resumes unaided."""
+"""A database unreachable: every call says so and when to come back, the process lives on, and all resumes unaided."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack

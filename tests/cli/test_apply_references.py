@@ -35,7 +35,7 @@ def test_a_referenced_file_is_read_once_so_that_all_jobs_get_the_same_secret(tmp
         ("file:", "file: names no file; write file:/path"),
         ("file:no", "file:no cannot be read: No such file or directory; put the secret there"),
         ("file:.", "file:. cannot be read: Is a directory; put the secret there"),
-        ("file:a\0b", "file: names no file that there can be; write file:/path"),
+        ("file:a\0b", "file: is not a valid path; write file:/path"),
         ("file:line", "file:line is empty; put the secret into it"),
         ("file:odd", "file:odd is not UTF-8; name a file that holds the secret as text"),
         ("file:long", f"file:long is longer than {MAX_SOURCE_BYTES} bytes; name a file that holds the secret alone"),

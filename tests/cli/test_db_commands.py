@@ -1,4 +1,4 @@
-"""`hourbell db` on both databases, and what it says when they are out of reach."""
+"""`hourbell db` on both databases, and what it says when they are unreachable."""
 
 import asyncio
 import json

@@ -91,7 +91,7 @@ def test_the_crontab_format_is_guessed_and_reported_and_can_be_set() -> None:
     line = "0 3 * * * root /bin/backup\n"
 
     guessed = run("-", given=line)
-    assert "note: read as a system crontab, because root is in place of a user; --user reads" in guessed.stderr
+    assert "note: read as a system crontab, because root is where a user would be; --user reads" in guessed.stderr
     assert names(guessed.stdout) == names(run("-", "--system", given=line).stdout) == ["backup"]
     assert names(run("-", "--user", given=line).stdout) == ["root"]
 

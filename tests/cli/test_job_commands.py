@@ -234,7 +234,7 @@ def test_a_time_with_an_offset_needs_no_time_zone_note(node: Live, time: str) ->
     [
         (["get", "lsted-9"], 3, "did you mean "),
         (["get", "zzzzzz"], 3, "`hourbell job list` shows the jobs there are"),
-        (["get", ""], 2, "not empty"),
+        (["get", ""], 2, "is empty"),
         (["create", "x", "-s", "0 2x * * *", "--url", "http://127.0.0.1:9/"], 2, "    0 2x * * *\n      ^\n"),
         (["create", "x", "-s", "@daily", "-z", "Europe/Pari", "--url", "http://x/"], 2, "did you mean Europe/Paris?"),
         (["create", "x", "-s", "@daily"], 2, "--url, --sql, --task or --target"),

@@ -187,7 +187,7 @@ def test_a_retried_attempt_without_a_failure_is_reported_as_such(node: Live) -> 
     nothing = node.run("run", "list", "--state", "failed", "--job", "hopeful")
     listed = node.ok("run", "list", "--state", "retrying", "--job", "hopeful")
 
-    assert "1 is to be tried again: hourbell run list --state retrying --job hopeful" in nothing.stderr
+    assert "1 is waiting for a retry: hourbell run list --state retrying --job hopeful" in nothing.stderr
     assert re.search(r"its next attempt, 20\d\d-.*Z$", listed.splitlines()[1])
 
 

@@ -288,7 +288,7 @@ async def test_while_no_host_accepts_writes_all_calls_say_so_and_none_is_stuck_a
         pair.primary.stop()
         with pytest.raises(StoreUnavailable):
             await write(connections)
-        with pytest.raises(StoreReadOnly, match="no host accepts writes: 1 is read-only, 1 is out of reach; "):
+        with pytest.raises(StoreReadOnly, match="no host accepts writes: 1 is read-only, 1 is unreachable; "):
             await write(connections)
         pair.standby.promote()
         pair.primary, pair.standby = pair.standby, pair.primary

@@ -22,7 +22,7 @@ T0 = datetime(2026, 11, 16, 9, tzinfo=UTC)
 
 
 class Counting(AccessStore):
-    """Counts the look-ups, and may be out of reach."""
+    """Counts the look-ups, and may be unreachable."""
 
     lookups = 0
     digests_read = 0

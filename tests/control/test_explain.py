@@ -80,12 +80,12 @@ CASES = [
     # a run
     Case(
         V.SUCCEEDED,
-        f"{TEN} ran and succeeded: it began 1000 ms after its instant and took 2000 ms.",
+        f"{TEN} ran and succeeded: it began 1 s after its scheduled time and took 2 s.",
         run=a_run(RunState.SUCCEEDED),
     ),
     Case(
         V.SUCCEEDED,
-        f"{TEN} was backfilled and succeeded: it took 2000 ms; it was replayed once.",
+        f"{TEN} was backfilled and succeeded: it took 2 s; it was replayed once.",
         run=a_run(RunState.SUCCEEDED, kind=Kind.BACKFILL),
         replays=1,
     ),
@@ -210,43 +210,43 @@ CASES = [
     # no instant
     Case(
         V.NOT_AN_INSTANT,
-        "job at 2026-03-02 10:30:00 UTC is no instant of its schedule, '0 * * * *': "
-        "the instant before is 2026-03-02 10:00:00 UTC and the instant after is 2026-03-02 11:00:00 UTC.",
+        "job at 2026-03-02 10:30:00 UTC is not a scheduled time of the job ('0 * * * *'): "
+        "the previous one is 2026-03-02 10:00:00 UTC and the next one is 2026-03-02 11:00:00 UTC.",
         at=AT + 30 * MINUTE,
         skip=a_skip(SkipReason.MISSED, 2),
     ),
     Case(
         V.NOT_AN_INSTANT,
-        f"{TEN} is no instant of its schedule, '0 * * * *': the instant after is 2026-03-02 11:00:00 UTC.",
+        f"{TEN} is not a scheduled time of the job ('0 * * * *'): the next one is 2026-03-02 11:00:00 UTC.",
         job={"starts_at": AT + MINUTE},
     ),
     Case(
         V.NOT_AN_INSTANT,
-        "job at 2026-03-02 10:01:00 UTC is no instant of its schedule, '0 * * * *': "
-        "the instant before is 2026-03-02 10:00:00 UTC.",
+        "job at 2026-03-02 10:01:00 UTC is not a scheduled time of the job ('0 * * * *'): "
+        "the previous one is 2026-03-02 10:00:00 UTC.",
         at=AT + MINUTE,
         job={"starts_at": AT, "ends_at": AT},
     ),
     Case(
         V.NOT_AN_INSTANT,
-        f"{ONE} is no instant of its schedule, '0 * * * *': the instant before is 2026-03-02 12:00:00 UTC.",
+        f"{ONE} is not a scheduled time of the job ('0 * * * *'): the previous one is 2026-03-02 12:00:00 UTC.",
         at=LATER,
         job={"ends_at": NOW},
     ),
     Case(
         V.NOT_AN_INSTANT,
-        f"{TEN} is no instant of its schedule, '0 0 30 2 *': there is no instant before or after.",
+        f"{TEN} is not a scheduled time of the job ('0 0 30 2 *'): there is none before or after it.",
         job={"schedule": "0 0 30 2 *"},
     ),
     Case(
         V.NOT_AN_INSTANT,
-        "job at 2026-03-08 07:30:00 UTC (03:30:00 EDT in America/New_York) is no instant of its schedule, "
-        "'30 2 * * *': the instant before is 2026-03-08 07:00:00 UTC (03:00:00 EDT in America/New_York) and "
-        "the instant after is 2026-03-09 06:30:00 UTC (02:30:00 EDT in America/New_York).",
+        "job at 2026-03-08 07:30:00 UTC (03:30:00 EDT in America/New_York) is not a scheduled time of the job "
+        "('30 2 * * *'): the previous one is 2026-03-08 07:00:00 UTC (03:00:00 EDT in America/New_York) and "
+        "the next one is 2026-03-09 06:30:00 UTC (02:30:00 EDT in America/New_York).",
         at=datetime(2026, 3, 8, 7, 30, tzinfo=UTC),
         job={"schedule": "30 2 * * *", **NEW_YORK},
     ),
-    # to come
+    # in the future
     Case(V.NOT_DUE_YET, f"{ONE} is not due yet: it runs in 1h.", at=LATER),
     Case(
         V.NOT_DUE_YET,
@@ -274,8 +274,8 @@ CASES = [
     ),
     Case(
         V.NOT_AN_INSTANT,
-        f"{TEN} is no instant of its schedule, '30 * * * *': the instant before is 2026-03-02 09:30:00 UTC and "
-        "the instant after is 2026-03-02 10:30:00 UTC.",
+        f"{TEN} is not a scheduled time of the job ('30 * * * *'): the previous one is 2026-03-02 09:30:00 UTC and "
+        "the next one is 2026-03-02 10:30:00 UTC.",
         then=None,
         job={"schedule": "30 * * * *"},
         view={"created_at": AT + 15 * MINUTE},
@@ -330,7 +330,7 @@ CASES = [
     ),
     Case(
         V.IN_ERROR,
-        f"{TEN} does not run: the job cannot be planned (the target is gone); mend the job.",
+        f"{TEN} does not run: the job cannot be planned (the target is gone); fix the job.",
         job={"cursor_at": T0, "error": "the target is gone"},
     ),
     Case(
@@ -343,8 +343,7 @@ CASES = [
     # no trace
     Case(
         V.PRUNED,
-        f"{TEN} has no run on record: runs up to 2026-03-02 10:00:00 UTC were pruned, and its own may have been among "
-        "them.",
+        f"{TEN} has no run on record: runs up to 2026-03-02 10:00:00 UTC were pruned, possibly including this one.",
         view={"pruned_until": AT},
     ),
     Case(

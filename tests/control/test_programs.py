@@ -92,7 +92,7 @@ class _Reached:
 
     def __getattr__(self, verb: str) -> Any:
         if self._deployed.is_out:
-            raise StoreUnavailable("out of reach")
+            raise StoreUnavailable("unreachable")
         return getattr(self._store, verb)
 
 

@@ -227,13 +227,13 @@ async def test_nobody_asks_the_database_while_nobody_listens(cluster: Cluster) -
 @virtually
 async def test_after_an_outage_everything_is_to_be_looked_at_again(cluster: Cluster) -> None:
     class Broken:
-        """The list store of a database that is out of reach at times."""
+        """The list store of a database that is unreachable at times."""
 
         is_out = False
 
         async def changes(self, *arguments: Any) -> Any:
             if self.is_out:
-                raise StoreUnavailable("out of reach")
+                raise StoreUnavailable("unreachable")
             return await lists.changes(*arguments)
 
     lists, broken = cluster.database.lists(), Broken()

@@ -220,12 +220,12 @@ def test_comments_directly_above_belong_to_the_entry() -> None:
         ("0 3 * *", "line 1: expected 5 fields and a command, got 4 words; write minute hour"),
         ("7 7", "line 1: expected 5 fields and a command, got 2 words; write minute hour"),
         ("7", "line 1: expected 5 fields and a command, got 1 word; write minute hour"),
-        ("0 3 * * /bin/backup --full", "line 1: /bin/backup is in place of the weekday; write minute hour"),
-        ("0 3 run-parts /etc/cron.daily x", "line 1: run-parts is in place of the day; write minute hour"),
-        ("bogus line", "line 1: bogus is in place of the minute; write minute hour"),
+        ("0 3 * * /bin/backup --full", "line 1: /bin/backup is where the weekday should be; write minute hour"),
+        ("0 3 run-parts /etc/cron.daily x", "line 1: run-parts is where the day should be; write minute hour"),
+        ("bogus line", "line 1: bogus is where the minute should be; write minute hour"),
         ("0 3 * * monday x", "line 1: day-of-week field, column 9: monday"),
         ("60 3 * * * x", "line 1: minute field, column 1: 60 is outside 0-59"),
-        ("H 3 * * * x", "line 1: H is not of cron"),
+        ("H 3 * * * x", "line 1: H is not cron syntax"),
         ("0~9 3 * * * x", "line 1: 0~9 is a random value"),
         ("0 0 9 * * 1-5 x", "line 1: the command would begin with 1-5; cron has five fields"),
         ("0 0 30 2 * x", "line 1: 0 0 30 2 * never fires"),
@@ -244,7 +244,7 @@ def test_an_entry_of_a_system_crontab_names_a_user() -> None:
     assert (made.user, made.command) == ("root", "cd / && run-parts /etc/cron.hourly")
     assert "'/bin/x' is not a user" in problem("0 3 * * * /bin/x a", system=True)
     assert problem("0 3 * * * root", system=True) == "line 1: there is no command; write one after the user"
-    assert "* is in place of the user" in problem("0 0 3 * * * root x", system=True)
+    assert "* is where the user should be" in problem("0 0 3 * * * root x", system=True)
 
 
 @pytest.mark.parametrize(

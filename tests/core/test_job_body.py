@@ -285,7 +285,7 @@ ONE_ERROR: list[tuple[dict[str, Any], FieldError]] = [
     ({"jitter": "-1s"}, FieldError("/jitter", "jitter is '-1s', which is not a duration from 0s to 36500d", HOW_LONG)),
     ({"tags": "a"}, FieldError("/tags", "tags is not a list of at most 50 texts")),
     ({"tags": [str(n) for n in range(51)]}, FieldError("/tags", "tags is not a list of at most 50 texts")),
-    ({"tags": ["a", "b", "a"]}, FieldError("/tags/2", "the tag 'a' is there already", "leave it out")),
+    ({"tags": ["a", "b", "a"]}, FieldError("/tags/2", "the tag 'a' is given twice", "leave it out")),
     (
         {"tags": ["a", "b,c"]},
         FieldError("/tags/1", "'b,c' cannot be a tag", "write 1 to 100 printable characters without a comma"),

@@ -171,7 +171,7 @@ def test_an_error_in_the_defaults_is_reported_once() -> None:
 
 
 def test_a_name_that_is_there_already_is_refused() -> None:
-    assert errors_of(SMALL + SMALL) == ["line 5, job a: /name: the name is there already, at line 1; take another"]
+    assert errors_of(SMALL + SMALL) == ["line 5, job a: /name: the name is already used, at line 1; take another"]
 
 
 @pytest.mark.parametrize("name", sorted(READ_ONLY))
@@ -292,7 +292,7 @@ def test_values_that_toml_cannot_hold_are_written_as_json() -> None:
 
     assert 'payload_json = "{\\"a\\": [null, \\"it\'s\\"]}"' in text
     assert only(text).definition == definition
-    assert errors_of(SMALL + "payload_json = '1'\npayload = 1\n")[0].endswith("payload is there too; write one of them")
+    assert errors_of(SMALL + "payload_json = '1'\npayload = 1\n")[0].endswith("payload is given too; write one of them")
     assert (
         "/payload_json: payload_json is not JSON in a text: this is not JSON"
         in errors_of(SMALL + "payload_json='{'")[0]

@@ -48,8 +48,8 @@ def test_any_bytes_are_read_as_a_storable_value_or_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "there is nothing here; write a JSON value"),
-        (b" \n\t", "there is nothing here; write a JSON value"),
+        (b"", "the text is empty; write a JSON value"),
+        (b" \n\t", "the text is empty; write a JSON value"),
         (b"\xef\xbb\xbf{}", "the text begins with a byte order mark; leave it out"),
         (b'{"a": "\xff"}', "the text is not UTF-8: byte 7 cannot be read"),
         (b'"\xed\xa0\x80"', "the text is not UTF-8: byte 1 cannot be read"),

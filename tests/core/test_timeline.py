@@ -174,7 +174,7 @@ def test_notes_say_why() -> None:
     assert losing_note({SkipReason.OVERLAP: 1}) == "skipped once in 24 h: overlap"
     losses = {SkipReason.MISSED: 2, SkipReason.OVERLAP: 3}
     assert losing_note(losses) == "skipped 5 times in 24 h: overlap 3, missed 2"
-    assert late_note(T0, T0 + 90 * MINUTE) == f"a run has waited 90 min, since {T0:%Y-%m-%dT%H:%M:%SZ}"
+    assert late_note(T0, T0 + 90 * MINUTE) == f"a run has waited 1h 30m, since {T0:%Y-%m-%dT%H:%M:%SZ}"
     assert late_note(T0, T0 + 20 * SECOND).startswith("a run has waited 20 s, since ")
     assert paused_note(None, None, "") == "paused"
     assert paused_note("ops", T0, "migration") == f"paused by ops until {T0:%Y-%m-%dT%H:%M:%SZ}: migration"

@@ -96,7 +96,7 @@ def test_path_and_query_are_sent_as_written_but_for_what_must_be_encoded(given: 
         ("example.com/hook", "begins with https:// or http://"),
         ("ftp://example.com", "begins with https:// or http://"),
         ("https:/example.com", "begins with https:// or http://"),
-        ("https://user:pw@example.com", "no user and no password; send them in a header"),
+        ("https://user:pw@example.com", "must not contain a user name or password; send them in a header"),
         ("https://example.com/#", "fragment is never sent"),
         ("https://exa mple.com/", "no spaces, control characters or backslashes"),
         ("https://example.com/a b", "no spaces, control characters or backslashes"),

@@ -2,7 +2,7 @@
 
 Every task of a node is driven through `_Step`, so that a node can be frozen between any two steps, as a stopped process
 is, and thawed, or crash and never make another one. Nothing of the engine is replaced: its store is the real one on
-SQLite, wrapped to tell virtual time, to be out of reach at will and to let a test act before or after a verb.
+SQLite, wrapped to tell virtual time, to be unreachable at will and to let a test act before or after a verb.
 """
 
 import asyncio
@@ -136,7 +136,7 @@ class _Store:
             if cluster.watch is not None:
                 await cluster.watch.before(self._node, verb)
             if cluster.is_out or self._node.is_cut_off:
-                raise StoreUnavailable("out of reach")
+                raise StoreUnavailable("unreachable")
             cluster.verbs[self._node.number, verb] += 1
             if verb == "sample_time":
                 answer: Any = cluster.now()

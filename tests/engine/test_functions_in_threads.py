@@ -138,7 +138,7 @@ def test_a_function_past_its_timeout_keeps_its_thread_until_it_returns(caplog: p
 
         may_end[0].set()
         [outcome] = await until_done([first])
-        assert outcome == Failed("no end within 10s")
+        assert outcome == Failed("timed out after 10s")
         assert (dict(threads.overdue), threads.is_exhausted, threads.taken) == ({"other": 1}, False, 1)
 
         may_end[1].set()

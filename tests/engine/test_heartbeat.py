@@ -54,7 +54,7 @@ class ScriptedStore:
         orphans: Collection[LeaseKey],
     ) -> HeartbeatReply:
         if self.is_out:
-            raise StoreUnavailable("out of reach")
+            raise StoreUnavailable("unreachable")
         self.asked.append((node, now, lease_until, held, given_up, orphans))
         return self.answer
 

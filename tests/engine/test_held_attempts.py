@@ -419,7 +419,7 @@ async def test_an_at_most_once_attempt_that_could_not_be_marked_in_time_is_hande
         case "refused":
             holding.store.may_begin = False
         case "trouble":
-            holding.store.trouble["begin"] = StoreUnavailable("out of reach")
+            holding.store.trouble["begin"] = StoreUnavailable("unreachable")
         case "lease over":
             holding.store.during["begin"] = end_of_lease
         case _:

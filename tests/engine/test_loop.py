@@ -9,7 +9,7 @@ from hourbell.engine.loop import LoopRunner, NotAsked, Signal
 from hourbell.store.errors import StoreUnavailable
 from tests.engine.virtual import VirtualTime, run_virtually
 
-AWAY = StoreUnavailable("out of reach")
+AWAY = StoreUnavailable("unreachable")
 BUG = ValueError("a bug")
 
 

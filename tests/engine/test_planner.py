@@ -228,7 +228,7 @@ async def test_a_pass_that_fails_is_raised_when_the_others_beside_it_have_ended(
     async def fail_the_first(_: object) -> None:
         number = len(planning.store.limits)
         if number == 1:
-            raise StoreUnavailable("out of reach")
+            raise StoreUnavailable("unreachable")
         for _ in range(20):
             await asyncio.sleep(0)
         ended.append(number)

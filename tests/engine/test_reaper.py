@@ -49,7 +49,7 @@ class ScriptedStore:
 
     async def definitions(self, versions: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Definition]:
         if not self.has_definitions:
-            raise StoreUnavailable("out of reach")
+            raise StoreUnavailable("unreachable")
         return {version: Definition("nightly", "@daily", {}) for version in versions}
 
 

@@ -98,7 +98,7 @@ async def test_a_slow_scan_is_followed_at_once_by_the_next() -> None:
 
 async def test_a_failed_scan_is_repeated_at_once() -> None:
     claiming = Claiming(waiting(a=1))
-    claiming.store.trouble["lanes"] = StoreUnavailable("out of reach")
+    claiming.store.trouble["lanes"] = StoreUnavailable("unreachable")
     with pytest.raises(StoreUnavailable):
         await claiming.tick()
     claiming.store.trouble.clear()
@@ -109,7 +109,7 @@ async def test_a_failed_scan_is_repeated_at_once() -> None:
 
 async def test_a_hint_is_followed_even_if_no_scan_has_succeeded_yet() -> None:
     claiming = Claiming(waiting(a=1))
-    claiming.store.trouble["lanes"] = StoreUnavailable("out of reach")
+    claiming.store.trouble["lanes"] = StoreUnavailable("unreachable")
     with pytest.raises(StoreUnavailable):
         await claiming.tick()
     claiming.runner.hint(["a"])
@@ -386,7 +386,7 @@ async def test_a_definition_that_cannot_be_read_fails_its_run_and_no_other() -> 
 @pytest.mark.parametrize("verb", ["definitions", "secrets"])
 async def test_runs_that_were_claimed_and_cannot_be_prepared_are_handed_back(verb: str) -> None:
     claiming = Claiming(waiting(a=2), ScriptedTarget(reads_secrets=True))
-    claiming.store.trouble[verb] = StoreUnavailable("out of reach")
+    claiming.store.trouble[verb] = StoreUnavailable("unreachable")
     with pytest.raises(StoreUnavailable):
         await claiming.tick()
     await claiming.write()

@@ -50,7 +50,7 @@ class ScriptedStore:
 
     async def settle(self, batch: Sequence[SettledAttempt]) -> list[Saved]:
         if self.is_out:
-            raise StoreUnavailable("out of reach")
+            raise StoreUnavailable("unreachable")
         numbers = [number_of(each) for each in batch]
         self.batches.append(numbers)
         refused = self.hopeless | {number_of(each) for each in batch if each.error is None} & self.refused
@@ -254,10 +254,10 @@ async def test_a_pause_by_somebody_else_is_not_logged_again(caplog: pytest.LogCa
 
 
 async def test_a_pause_that_fails_holds_no_outcome_up(caplog: pytest.LogCaptureFixture) -> None:
-    settling = Settling(ScriptedStore(may_pause=StoreUnavailable("out of reach")))
+    settling = Settling(ScriptedStore(may_pause=StoreUnavailable("unreachable")))
 
     assert await settling.write(settled(1, GONE)) == IDLE
-    assert [reported["error"] for reported in logged_of(caplog, "job_not_paused")] == ["out of reach"]
+    assert [reported["error"] for reported in logged_of(caplog, "job_not_paused")] == ["unreachable"]
 
 
 def test_a_pause_that_takes_longer_than_two_seconds_is_given_up() -> None:

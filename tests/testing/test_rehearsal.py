@@ -60,7 +60,7 @@ def test_a_timeout_fires_in_virtual_time(hourbell: Rehearsal) -> None:
 
     [run] = hourbell.runs("job")
     assert run.state == "failed"
-    assert "no end within" in (run.error or "")
+    assert "timed out after" in (run.error or "")
     assert run.finished_at == run.scheduled_at + 7 * MINUTE
 
 
@@ -155,7 +155,7 @@ def test_a_job_that_takes_longer_than_its_timeout_fails(hourbell: Rehearsal) -> 
     hourbell.takes("job", "2m")
     hourbell.advance("10h")
 
-    assert "no end within" in (hourbell.runs("job")[0].error or "")
+    assert "timed out after" in (hourbell.runs("job")[0].error or "")
 
 
 def test_one_waits_for_the_other_where_they_queue(hourbell: Rehearsal) -> None:
@@ -282,7 +282,7 @@ def test_a_task_that_never_lets_time_pass_ends_the_test(hourbell: Rehearsal) -> 
 def test_misuse_raises_errors_with_an_explanation(hourbell: Rehearsal) -> None:
     hourbell.load(program("0 9 * * *", nothing))
 
-    with pytest.raises(RuntimeError, match="say at\\(\\) before"):
+    with pytest.raises(RuntimeError, match="call at\\(\\) before"):
         hourbell.at("2027-01-01")
     with pytest.raises(LookupError, match="no job named 'jop' is loaded; there is job"):
         hourbell.runs("jop")

@@ -194,7 +194,7 @@ class Readiness(Answer):
     def database_problem(self) -> str | None:
         """The problem of the database, or None. Without its database the server cannot answer other requests."""
         if self.database.get("reachable") is False:
-            return "out of reach"
+            return "unreachable"
         problem: str | None = self.database.get("problem")
         return problem
 

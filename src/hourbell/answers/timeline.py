@@ -105,7 +105,7 @@ class TimelineItem(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage(Answer):
-    """A time at which no node ran, or the database was out of reach."""
+    """A time at which no node ran, or the database was unreachable."""
 
     start: Annotated[datetime, Doc(key="from")]
     until: datetime | None = None

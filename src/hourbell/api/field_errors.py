@@ -45,7 +45,7 @@ def _refused(name: str, context: Mapping[str, Any]) -> tuple[str, str | None]:
 
 
 def _one_of(name: str, context: Mapping[str, Any]) -> tuple[str, str | None]:
-    return f"{name} is none of its values", f"write {context['expected'].replace(chr(39), '')}"
+    return f"{name} is not one of the allowed values", f"write {context['expected'].replace(chr(39), '')}"
 
 
 def _too_short(name: str, context: Mapping[str, Any]) -> tuple[str, str | None]:

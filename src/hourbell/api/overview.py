@@ -116,7 +116,7 @@ async def list_outages(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """List the times at which no node ran, or the database was out of reach; newest first.
+    """List the times at which no node ran, or the database was unreachable; newest first.
 
     An outage of all nodes is recorded when the first one starts again, an outage of the database when it is back.
     """

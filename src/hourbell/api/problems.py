@@ -151,7 +151,7 @@ def _problem_of(request: Request, error: Exception) -> Problem:
         case StoreUnavailable():
             # Derived from the request id, so that clients refused together do not retry together (thundering herd).
             seconds = 1 + zlib.crc32((_request_id(request) or "").encode()) % 5
-            what = "read-only" if isinstance(error, StoreReadOnly) else "out of reach"
+            what = "read-only" if isinstance(error, StoreReadOnly) else "unreachable"
             detail = f"The database is {what}; repeat the request, with an Idempotency-Key if it changes something."
             return Problem(503, "database_unavailable", detail, headers={"Retry-After": str(seconds)})
         case HTTPException():
@@ -164,8 +164,8 @@ def _problem_of(request: Request, error: Exception) -> Problem:
 
 def already_done() -> Problem:
     detail = (
-        "The first call with this Idempotency-Key has acted, and its answer is not known here; "
-        "look at what it was to change, or at /api/v1/audit."
+        "The first call with this Idempotency-Key was carried out, but its response is not known; "
+        "check what it was to change, or /api/v1/audit."
     )
     return Problem(409, "already_done", detail)
 

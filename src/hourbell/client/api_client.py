@@ -107,7 +107,7 @@ def segment(text: object) -> str:
     """Return a name or an id as a segment of a URL path; raise ValueError if it is empty or only dots."""
     found = str(text)
     if not found.strip("."):
-        raise ValueError("Give the name or the id, which is not empty.")
+        raise ValueError("The name or id is empty.")
     return quote(found, safe="")
 
 

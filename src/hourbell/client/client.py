@@ -151,7 +151,7 @@ class AsyncClient:
     def outages(
         self, *, start: datetime | None = None, until: datetime | None = None, limit: int | None = None
     ) -> Pages[Outage]:
-        """List the times at which no node ran, or the database was out of reach, newest first."""
+        """List the times at which no node ran, or the database was unreachable, newest first."""
         return Pages(Outage, lambda page: self._api.get(f"{API}/outages", page), {"from": start, "until": until}, limit)
 
     def audit(self, *, subject: UUID | str | None = None, limit: int | None = None) -> Pages[AuditEntry]:

@@ -98,7 +98,7 @@ class TooManyRequests(ApiError):
 
 
 class Unavailable(ApiError):
-    """502, 503, 504: the server or its database is temporarily out of reach."""
+    """502, 503, 504: the server or its database is temporarily unreachable."""
 
     may_pass = True
     is_in_doubt = True

@@ -60,7 +60,7 @@ async def _events(parts: AsyncIterator[bytes]) -> AsyncIterator[_Event]:
     async for line in Batches(line_batches(parts)):
         size = size + len(line) if line else 0
         if size > MAX_LINE_BYTES:
-            raise UnexpectedAnswer(f"The server tells an event of more than {MAX_LINE_BYTES:,} bytes.")
+            raise UnexpectedAnswer(f"The server sent an event of more than {MAX_LINE_BYTES:,} bytes.")
         name, _, value = line.decode("utf-8", "replace").partition(":")
         if line and name:
             fields.setdefault(name, []).append(value.removeprefix(" "))
@@ -78,7 +78,7 @@ def _change(event: _Event) -> Change:
     try:
         body = parse_json(event.data)
     except ValueError:
-        raise UnexpectedAnswer("The server tells an event that is no JSON.") from None
+        raise UnexpectedAnswer("The server sent an event that is not JSON.") from None
     if event.name == "reset":
         return Change(raw=body, is_reset=True)
     return read(Change, body)

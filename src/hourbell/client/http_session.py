@@ -200,7 +200,7 @@ class HttpSession:
         try:
             yield
         except TimeoutError as error:
-            raise ServerOutOfReach(f"{self.address.url} gave no answer in time.", is_in_doubt=True) from error
+            raise ServerOutOfReach(f"{self.address.url} did not answer in time.", is_in_doubt=True) from error
         except (ConnectionBroken, OSError) as error:
             why = str(error) or type(error).__name__
             raise ServerOutOfReach(f"The connection to {self.address.url} broke ({why}).", is_in_doubt=True) from error
@@ -209,7 +209,7 @@ class HttpSession:
         if isinstance(error, ssl.SSLError):
             return f"Hourbell cannot be reached at {self.address.url} {_of_tls(error)}."
         number = getattr(error, "errno", None) or 0
-        why = os.strerror(number) if number > 0 else getattr(error, "strerror", None) or error or "the time was up"
+        why = os.strerror(number) if number > 0 else getattr(error, "strerror", None) or error or "timed out"
         return f"Hourbell cannot be reached at {self.address.url} ({why}); {_START}."
 
 

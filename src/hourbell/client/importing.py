@@ -94,4 +94,4 @@ def _result(line: bytes) -> ImportResult:
     try:
         return read(ImportResult, parse_json(line))
     except ValueError:
-        raise UnexpectedAnswer("The server answers the import with a line that is no JSON.") from None
+        raise UnexpectedAnswer("The server answered the import with a line that is not JSON.") from None

@@ -27,7 +27,7 @@ class Page(Sequence[A], Generic[A]):
     def of(cls, kind: type[A], raw: Any) -> "Page[A]":
         items = object_of(raw).get("items")
         if not isinstance(items, list):
-            raise UnexpectedAnswer("The server answers with no list.")
+            raise UnexpectedAnswer("The server's answer is not a list.")
         return cls(tuple(read(kind, item) for item in items), raw.get("next_cursor"), raw)
 
     def __len__(self) -> int:

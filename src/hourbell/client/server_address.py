@@ -31,7 +31,7 @@ def _checked_url(url: str) -> str:
     if not is_whole or not url.isprintable() or not url.isascii() or " " in url or parts.query or parts.fragment:
         raise ValueError(f"{hint}.")
     if "@" in parts.netloc:
-        raise ValueError(f"An address holds no name or password; give a token in {TOKEN}.")
+        raise ValueError(f"The address must not contain a user name or password; put a token in {TOKEN}.")
     return url.rstrip("/")
 
 

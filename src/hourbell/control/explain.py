@@ -1,6 +1,6 @@
-"""Explanations of one instant of a job, in one sentence for people and as data.
+"""Explanations of one scheduled time of a job, in one sentence for people and as data.
 
-The run of the instant takes precedence, then a skip that covers it. Without either, the reason follows from the
+The run of the time takes precedence, then a skip that covers it. Without either, the reason follows from the
 job's lifetime, schedule and cursor.
 """
 
@@ -16,12 +16,11 @@ from hourbell.core.run.states import Kind, Reason, RunState, SkipReason
 from hourbell.core.schedule import Schedule, ScheduleError, zone_names
 from hourbell.core.schedule.preview import format_offset, rfc3339
 from hourbell.core.schedule.zones import local_time_at
-from hourbell.core.values.readers import show_duration
+from hourbell.core.values.readers import describe_duration, show_duration
 from hourbell.store.lists import InstantFacts, RunView, SkipView
 
 Json = dict[str, Any]
 _MICROSECOND = timedelta(microseconds=1)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 class Verdict(StrEnum):
@@ -68,18 +67,18 @@ _SKIPS = {
 
 _OUTAGES = {
     OutageOf.NODES: "no node was running",
-    OutageOf.DATABASE: "the database was out of reach",
+    OutageOf.DATABASE: "the database was unreachable",
 }
 _NEVER_DUE = (Verdict.NOT_AN_INSTANT, Verdict.NOT_DUE_YET)  # no outage matters to them
 
 
 def explain(facts: InstantFacts, at: datetime, now: datetime) -> Explanation:
-    """Explain what happened, or will happen, at the instant."""
+    """Explain what happened, or will happen, at the time."""
     return _Case(facts, at, now).explanation()
 
 
 class _Case:
-    """One instant to explain, with the facts about it."""
+    """One time to explain, with the facts about it."""
 
     def __init__(self, facts: InstantFacts, at: datetime, now: datetime) -> None:
         self.facts = facts
@@ -115,7 +114,7 @@ class _Case:
         return self._without_record()
 
     def _without_record(self) -> Explanation:
-        """Explain an instant of the schedule that has neither a run nor a skip."""
+        """Explain a time of the schedule that has neither a run nor a skip."""
         if self._is_beyond_the_cursor:
             return self._still_to_plan()
         if self.facts.version is None:
@@ -124,7 +123,7 @@ class _Case:
             return self._say(Verdict.PAUSED, f"got no run: the job was paused then{self._backfill()}")
         pruned_until = self.view.pruned_until
         if pruned_until is not None and self.at <= pruned_until:
-            kept = f"runs up to {self._when(pruned_until)} were pruned, and its own may have been among them"
+            kept = f"runs up to {self._when(pruned_until)} were pruned, possibly including this one"
             return self._say(Verdict.PRUNED, f"has no run on record: {kept}")
         return self._say(Verdict.NO_RECORD, f"has neither a run nor a skip on record{self._backfill()}")
 
@@ -134,7 +133,7 @@ class _Case:
 
     @property
     def _was_changed_since(self) -> bool:
-        """True if the definition at the instant is older than the current one."""
+        """True if the definition at that time is older than the current one."""
         return self.facts.version is not None and self.facts.version.version < self.job.version
 
     def _still_to_plan(self) -> Explanation:
@@ -213,13 +212,13 @@ class _Case:
         return "" if self.view.deleted_at is not None else f"; {advice}"
 
     def _backfill(self) -> str:
-        """Return the advice to backfill. Only instants of the current schedule up to the cursor can be backfilled."""
+        """Return the advice to backfill. Only times of the current schedule up to the cursor can be backfilled."""
         if self._is_beyond_the_cursor or not _names(self.job.definition, self.at):
             return ""
         return self._unless_deleted("backfill it to run it now")
 
     def _skip(self) -> SkipView | None:
-        """Return the most specific skip: the one with the fewest instants."""
+        """Return the most specific skip: the one with the fewest times."""
         return min(self.facts.skips, key=lambda skip: skip.count, default=None)
 
     def _of_skip(self, skip: SkipView) -> Explanation:
@@ -247,7 +246,7 @@ class _Case:
         return self._say(Verdict.IN_ERROR, f"got no run: the job could not be planned then ({_short(self.error)})")
 
     def _in_error(self, error: str) -> Explanation:
-        advice = self._unless_deleted("mend the job")
+        advice = self._unless_deleted("fix the job")
         return self._say(Verdict.IN_ERROR, f"does not run: the job cannot be planned ({_short(error)}){advice}")
 
     def _paused(self, until: datetime | None) -> Explanation:
@@ -262,13 +261,13 @@ class _Case:
         self.data["previous_at"] = None if before is None else rfc3339(before)
         self.data["next_at"] = None if after is None else rfc3339(after)
         near = [
-            f"the instant {side} is {self._when(instant)}"
-            for side, instant in (("before", before), ("after", after))
-            if instant is not None
+            f"the {side} one is {self._when(time)}"
+            for side, time in (("previous", before), ("next", after))
+            if time is not None
         ]
-        text = " and ".join(near) or "there is no instant before or after"
+        text = " and ".join(near) or "there is none before or after it"
         return self._say(
-            Verdict.NOT_AN_INSTANT, f"is no instant of its schedule, {_short(self.definition.schedule)!r}: {text}"
+            Verdict.NOT_AN_INSTANT, f"is not a scheduled time of the job ({_short(self.definition.schedule)!r}): {text}"
         )
 
     def _say(self, verdict: Verdict, text: str) -> Explanation:
@@ -344,11 +343,11 @@ def _nearest(definition: Definition, schedule: Schedule, at: datetime) -> tuple[
 def _timing(run: RunView) -> str:
     if run.started_at is None or run.finished_at is None:
         return ""
-    late = max(timedelta(0), run.started_at - run.scheduled_at) // _MILLISECOND
-    took = max(timedelta(0), run.finished_at - run.started_at) // _MILLISECOND
+    late = describe_duration(run.started_at - run.scheduled_at)
+    took = describe_duration(run.finished_at - run.started_at)
     if run.kind is not Kind.SCHEDULED:
-        return f": it took {took} ms"
-    return f": it began {late} ms after its instant and took {took} ms"
+        return f": it took {took}"
+    return f": it began {late} after its scheduled time and took {took}"
 
 
 def _attempts(run: RunView) -> str:

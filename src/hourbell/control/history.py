@@ -268,7 +268,7 @@ def _lateness(run: RunView) -> timedelta:
 def _warnings(job: Definition, now: datetime, is_served: bool) -> list[ScheduleWarning]:
     found = list(job.parsed().warnings(now))
     if job.enabled and not next_instants(job, now, 1) and not any(each.code == "never_fires" for each in found):
-        found.insert(0, ScheduleWarning("never_fires", "never fires: its time is over already"))
+        found.insert(0, ScheduleWarning("never_fires", "never fires: its only time is in the past"))
     return found if is_served else [*found, _unserved(job.lane)]
 
 

@@ -29,7 +29,7 @@ def header_errors(headers: object, call: TargetCall, plain: Mapping[str, str], *
     for name, value in headers.items():
         problem = check_header(name, value)
         if problem is None and name.lower() in seen:
-            problem = f"the header {name} is there already; write it once"
+            problem = f"the header {name} is given twice; write it once"
         seen.add(name.lower())
         if problem is not None:
             errors.append(FieldError(pointer_to(FIELD, name), problem))

@@ -59,7 +59,7 @@ class EngineEvents:
             "started_at": now.isoformat(),
             "late_minutes": int(lateness.total_seconds() // 60),
             "late_hours": round(lateness.total_seconds() / 3_600, 1),
-            "reason": "recovery from downtime" if was_down else "waited in line",
+            "reason": "recovery from downtime" if was_down else "queued behind other runs",
         }
         if lateness > VERY_LATE:
             log.warning("run_very_late", extra=facts)

@@ -173,7 +173,7 @@ def json_of(what: str, value: Any) -> Any:
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{what} must be JSON: {error}") from None
     if len(text) > _MAX_PAYLOAD_BYTES and (size := _bytes_of(read)) > _MAX_PAYLOAD_BYTES:
-        hint = "keep the data elsewhere, and hand over where"
+        hint = "store the data elsewhere and pass a reference to it"
         raise ValueError(
             f"{what} has {size:,} bytes of JSON, and at most {_MAX_PAYLOAD_BYTES:,} (1 MiB) are taken; {hint}"
         )

@@ -162,7 +162,7 @@ class Embedded:
 
     def _instant(self, at: datetime | None, delay: Duration | None) -> datetime:
         if (at is None) == (delay is None):
-            raise ValueError("say when: at= with an aware datetime, or delay= such as '90s', and not both")
+            raise ValueError("give either at= (an aware datetime) or delay= (such as '90s')")
         now = self._now()
         if at is None:
             assert delay is not None

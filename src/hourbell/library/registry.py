@@ -164,4 +164,6 @@ class Registry:
         if known.function is not task.function:
             raise ValueError(f"a task named {task.name!r} is registered already")
         if known.isolate != task.isolate:
-            raise ValueError(f"the task {task.name!r} is isolated here and not there; say the same in both places")
+            raise ValueError(
+                f"the task {task.name!r} is isolated here and not there; use the same value in both places"
+            )

@@ -32,7 +32,7 @@ def with_database(settings: Settings, error: Exception) -> Trouble:
         advice = f"restore {settings.database}, or remove what is left of it, and start again"
         return Trouble("the database is lost", why, advice)
     if isinstance(error, StoreUnwritable):
-        return Trouble("the database cannot be written", why, f"mend that, or name another file in {source}")
+        return Trouble("the database cannot be written", why, f"fix that, or name another file in {source}")
     why, advice = _of_file(Path(settings.database.location), why)
     return Trouble("the database is unreachable", why, f"{advice}, or name another file in {source}")
 

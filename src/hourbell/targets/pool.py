@@ -43,7 +43,7 @@ class Pool:
         self._overdue[user] = name
         if self.is_exhausted:
             tasks = ", ".join(f"{name} ({count})" for name, count in self.overdue.most_common())
-            hint = "functions past their timeout hold every place; restart the node"
+            hint = "functions past their timeout hold every slot of the pool; restart the node"
             log.error("pool_exhausted", extra={"pool": self.name, "size": self.size, "tasks": tasks, "hint": hint})
 
     @property

@@ -230,7 +230,7 @@ class TaskTarget:
 
 
 def _no_end(call: Call) -> Failed:
-    return Failed(f"no end within {call.definition.target.get('timeout', _TIMEOUT)}")
+    return Failed(f"timed out after {call.definition.target.get('timeout', _TIMEOUT)}")
 
 
 def run_of(call: Call, context: NodeAttemptContext) -> Run:

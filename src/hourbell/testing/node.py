@@ -48,7 +48,7 @@ class _Connection:
 
     def _open(self) -> InlineExecutor:
         if self.is_cut:
-            raise StoreUnavailable("this node is gone")
+            raise StoreUnavailable("this node was stopped")
         if self._transactions.has_lock:
             raise StoreUnavailable("a task has the database for itself")
         return self._database

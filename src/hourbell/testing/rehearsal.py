@@ -67,7 +67,7 @@ class Rehearsal:
         Raises RuntimeError once the clock runs: call it before anything else.
         """
         if self._has_begun:
-            raise RuntimeError("the clock runs already; say at() before anything else, and advance_to() later on")
+            raise RuntimeError("the clock runs already; call at() before anything else, and advance_to() later")
         self._zone = zone_of(timezone)
         self._service.begin_at(moment(time, self._zone))
 

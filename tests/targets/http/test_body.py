@@ -89,6 +89,6 @@ def test_a_body_that_is_too_large_is_reported() -> None:
 
 def test_half_of_a_character_cannot_be_sent_and_is_not_shown() -> None:
     for target in ({"body": "name={{payload.name}}"}, {}):
-        with pytest.raises(TemplateError, match="half of a character") as caught:
+        with pytest.raises(TemplateError, match="half of a surrogate pair") as caught:
             made(a_call(a_definition({"name": "canary \ud800"}, **target)))
         assert "canary" not in str(caught.value)

@@ -97,7 +97,7 @@ async def test_a_receiver_that_sends_before_the_request_got_nothing(transport: T
             await transport.send(a_request(receiver.port), begin)
         await until(lambda: receiver.open == 0)
 
-    assert str(failed.value) == "the receiver spoke before it was asked"
+    assert str(failed.value) == "the receiver sent data before the request"
     assert (failed.value.begun, receiver.bytes_read) == (False, 0)
 
 

@@ -123,7 +123,7 @@ async def test_a_hostile_string_is_only_a_string(node: Node, kind: str, value: s
         ("public.percent", 101, "violates check constraint"),
         ("text", "a\0b", "args.x holds a NUL character"),
         ("text[]", ["a\0b"], "args.x holds a NUL character"),
-        ("text", "\ud800", "args.x holds half of a character"),
+        ("text", "\ud800", "args.x holds half of a surrogate pair"),
         ("jsonb", "a\0b", "unsupported Unicode escape sequence"),
     ],
 )  # fmt: skip

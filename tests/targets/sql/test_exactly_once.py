@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 SLOW = """insert into public.effects values (current_setting('hourbell.run_id')::uuid,
     current_setting('hourbell.attempt')::integer, 'slow'); perform pg_sleep(60);"""
 SESSIONS = "application_name = 'hourbell functions' and datname = current_database()"
-LOST = "the function's work was undone, or kept together with this run's success"
+LOST = "the function's work was rolled back, or committed together with this run's success"
 
 
 @pytest.fixture

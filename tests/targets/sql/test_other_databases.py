@@ -91,5 +91,5 @@ async def test_a_session_ended_before_the_commit_says_that_nothing_is_known(
 
     failed = await node.fail("public.f", database="reports")
 
-    assert failed.error.endswith("whether the function's work was kept is not known")
+    assert failed.error.endswith("it is not known whether the function's work was committed")
     assert failed.retryable

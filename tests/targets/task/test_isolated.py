@@ -88,7 +88,7 @@ async def test_a_process_that_dies_is_a_failed_attempt() -> None:
 async def test_a_loop_that_never_ends_is_ended_at_its_timeout(tmp_path: Path) -> None:
     attempt = Attempt(functions.never_end, {"pids": str(tmp_path / "pids")}, timeout="3s", isolate=True)
 
-    assert await attempt.make() == Failed("no end within 3s")
+    assert await attempt.make() == Failed("timed out after 3s")
     assert await gone(await pids_in(tmp_path / "pids"))
     assert attempt.lines == ["at work"]
 
@@ -120,7 +120,7 @@ async def test_half_a_message_delays_no_timeout(tmp_path: Path) -> None:
     attempt = Attempt(functions.send_half_a_message, {"pids": str(tmp_path / "pids")}, timeout="2s", isolate=True)
 
     async with asyncio.timeout(20):
-        assert await attempt.make() == Failed("no end within 2s")
+        assert await attempt.make() == Failed("timed out after 2s")
     assert await gone(await pids_in(tmp_path / "pids"))
 
 
@@ -152,7 +152,7 @@ async def test_a_pipe_that_stays_open_delays_nobody_for_long(tmp_path: Path) -> 
     attempt = Attempt(functions.leave_a_writer_behind, {"pids": str(tmp_path / "pids")}, timeout="2s", isolate=True)
 
     async with asyncio.timeout(15):
-        assert await attempt.make() == Failed("no end within 2s")
+        assert await attempt.make() == Failed("timed out after 2s")
     [left] = await pids_in(tmp_path / "pids")
     os.kill(left, signal.SIGKILL)
 

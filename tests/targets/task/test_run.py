@@ -306,7 +306,7 @@ async def test_a_function_that_ends_soon_after_its_timeout_is_not_logged(caplog:
         return "too late"
 
     attempt = Attempt(function, timeout="1s")
-    assert await attempt.make() == Failed("no end within 1s")
+    assert await attempt.make() == Failed("timed out after 1s")
     assert (caplog.records, attempt.lines) == ([], [])
 
 
@@ -328,7 +328,7 @@ def test_a_function_that_overruns_its_timeout_in_a_thread_is_logged_once(caplog:
         return await making, reported_after
 
     outcome, reported_after = run_virtually(overrun)
-    assert outcome == Failed("no end within 60s")
+    assert outcome == Failed("timed out after 60s")
     assert reported_after == pytest.approx(65, abs=0.2)
     [reported] = [record for record in caplog.records if record.message == "task_overruns"]
     assert (reported.getMessage(), reported.__dict__["hint"]) == ("task_overruns", "isolate=True ends it")
@@ -423,7 +423,7 @@ def test_a_coroutine_that_a_function_returns_has_the_functions_time() -> None:
     async def attempt() -> Outcome:
         return await Attempt(lambda _: wait()).make()
 
-    assert run_virtually(lambda _: attempt()) == Failed("no end within 60s")
+    assert run_virtually(lambda _: attempt()) == Failed("timed out after 60s")
 
 
 def test_a_coroutine_that_goes_on_after_its_time_has_failed(caplog: pytest.LogCaptureFixture) -> None:
@@ -436,7 +436,7 @@ def test_a_coroutine_that_goes_on_after_its_time_has_failed(caplog: pytest.LogCa
     async def attempt() -> Outcome:
         return await Attempt(function).make()
 
-    assert run_virtually(lambda _: attempt()) == Failed("no end within 60s")
+    assert run_virtually(lambda _: attempt()) == Failed("timed out after 60s")
     [reported] = caplog.records
     assert reported.getMessage() == "task_overruns"
 

@@ -111,7 +111,7 @@ def command(
     error is reported instead of exported, and the exit code is 1.
     """
     if name is not None and Path(name).exists():
-        fail(f"{name} is there already", "name a new file, or redirect stdout: > FILE", exit_code=USAGE)
+        fail(f"{name} already exists", "name a new file, or redirect stdout: > FILE", exit_code=USAGE)
     found = Export()
     with Progress("reading", unit="jobs") as progress:
         for job in client.jobs.list(tag=tag, managed_by=managed_by, source=source, secrets=True):

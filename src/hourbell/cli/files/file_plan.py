@@ -136,10 +136,10 @@ def _with_file(function: Function, *, needs_secrets: bool) -> Function:
 def _check_pruning(file: JobsFile, label: str, name: str) -> None:
     """Exit with an error if jobs that the file lacks cannot safely be deleted."""
     if file.incomplete is not None:
-        mend = "bring in what is missing, and take the line incomplete = … out; or leave --prune out"
+        mend = "add what is missing and remove the line incomplete = …; or omit --prune"
         fail(f"{name} is incomplete, and --prune would delete what it lacks", file.incomplete, mend, exit_code=USAGE)
     if not label:
-        ways = "say whose jobs these are: write source = … into the file, or --source LABEL"
+        ways = "name their source: write source = … in the file, or use --source LABEL"
         fail("--prune deletes the jobs of a source, and there is none", ways, exit_code=USAGE)
     if not file.jobs:
         fail(f"{name} has no jobs, and --prune would delete all", "leave --prune out", exit_code=USAGE)
@@ -172,7 +172,11 @@ def _text(name: str) -> str:
             data: bytes = file.read(_MAX_REQUEST_BYTES + 1)
         if len(data) <= _MAX_REQUEST_BYTES:
             return data.decode("utf-8")
-        fail(f"{_shown(name)} is larger than 8 MiB", "make several of it, each with its source", exit_code=USAGE)
+        fail(
+            f"{_shown(name)} is larger than 8 MiB",
+            "split it into several files, each with its own source",
+            exit_code=USAGE,
+        )
     except OSError as error:
         fail(f"{_shown(name)} cannot be read: {error.strerror}", "name another with -f FILE", exit_code=USAGE)
     except UnicodeDecodeError:

@@ -138,7 +138,7 @@ def create(
     body = {"name": name, **{key: value for key, value in definition_of(given, zone).items() if value is not None}}
     for field, flags in (("schedule", "--schedule"), ("target", "--url, --sql, --task or --target")):
         if field not in body:
-            raise click.UsageError(f"Say {'when' if field == 'schedule' else 'what'} with {flags}.")
+            raise click.UsageError(f"The job needs a {field}; use {flags}.")
     if secret is not None:
         body["target"] = {**body["target"], "secret": given_secret(secret)}
     if paused:

@@ -58,7 +58,7 @@ def backfill(
     assert first is not None
     assert last is not None
     click.echo(f"from {describe_time(first, zone)} to {describe_time(last, zone)}", err=True)
-    with Progress("looking for instants" if dry_run else "making runs"):
+    with Progress("looking for scheduled times" if dry_run else "making runs"):
         if dry_run:
             made = client.jobs.preview_backfill(job, first, last, include_pruned=include_pruned)
         else:
@@ -131,9 +131,13 @@ def upcoming(client: "Client", job: str, number: int, after: str | None, zone: s
 )
 @click.argument("job", type=JOB)
 @click.option("--since", metavar="TIME", help="Scheduled since: 7d, 2026-11-01, RFC 3339.")
-@click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")
+@click.option("--until", metavar="TIME", help="Before: -1h, now, RFC 3339.")
 @click.option(
-    "--fate", "fates", type=click.Choice([fate.value for fate in Fate]), multiple=True, help="Only these; repeatable."
+    "--fate",
+    "fates",
+    type=click.Choice([fate.value for fate in Fate]),
+    multiple=True,
+    help="Only these fates; may be repeated.",
 )
 @number_option
 @zone_option

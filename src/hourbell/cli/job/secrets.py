@@ -26,7 +26,7 @@ def given_secret(text: str) -> str:
         )
     secret = source_text(text, "--secret").strip()
     if not secret or secret == GENERATE:
-        raise click.BadParameter("there is no secret in it.", param_hint="--secret")
+        raise click.BadParameter("it contains no secret.", param_hint="--secret")
     return secret
 
 

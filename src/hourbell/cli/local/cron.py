@@ -110,7 +110,7 @@ def explain(expression: str, number: int, as_json: bool, after: str, **how: Any)
     cls=ExampleCommand,
     examples="""
     hourbell cron check '*/15 9-17 * * 1-5'
-    hourbell cron check '0 9 * * FRI-MON' || echo 'mend it first'
+    hourbell cron check '0 9 * * FRI-MON' || echo 'fix it first'
     """,
 )
 @schedule_options

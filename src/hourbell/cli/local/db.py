@@ -44,7 +44,7 @@ command.add_command(prune)
 def migrate(database_url: str | None, as_json: bool) -> None:
     """Migrate the schema to this release, and list the applied migrations. Many nodes may do so at once."""
     settings = settings_for(database_url)
-    with Progress("bringing the schema up to date"):
+    with Progress("migrating the schema"):
         done = ask(settings, _migrate(settings))
     if as_json:
         _print_json([_row(migration, applied=True) for migration in done])

@@ -21,7 +21,7 @@ _COLOURS = {"error": "red", "warning": "yellow"}
     cls=ExampleCommand,
     examples="""
     hourbell doctor
-    hourbell doctor --production || echo 'see to it before others use it'
+    hourbell doctor --production || echo 'fix this before others use it'
     hourbell doctor --database-url postgresql://hourbell@db.example.com/hourbell
     hourbell doctor --json | jq '.findings[] | select(.severity == "error") | .check'
     """,

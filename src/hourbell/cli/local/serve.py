@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FAILED = 1
 _FIRST_JOB = """
-To make a first job, type in another terminal one of:
+To create a first job, type in another terminal one of:
 
   {program} job create hello --schedule 'every 1m' --url https://example.com/ --method GET
 

@@ -167,4 +167,4 @@ def _no_failure(client: "Client", job: str | None) -> str:
     count = f"{len(trying)}{' or more' if trying.next_cursor is not None else ''}"
     of_job = f" --job {job}" if job else ""
     are = "is" if count == "1" else "are"
-    return f"{said}; {count} {are} to be tried again: hourbell run list --state retrying{of_job}"
+    return f"{said}; {count} {are} waiting for a retry: hourbell run list --state retrying{of_job}"

@@ -30,7 +30,7 @@ def late(client: "Client", number: int, zone: str, output: Output) -> None:
     """List runs that started later than their job's --late-after, worst first."""
     found = _show(client.runs.late, number, zone, output)
     if found and output.is_for_people:
-        note(f"the worst began {milliseconds(found[0].lateness_ms)} after its instant")
+        note(f"the worst began {milliseconds(found[0].lateness_ms)} after its scheduled time")
 
 
 @click.command(cls=ExampleCommand, examples="hourbell run stuck\nhourbell run stuck -q")
@@ -63,7 +63,7 @@ def orphans(client: "Client", number: int, zone: str, output: Output) -> None:
 )
 @click.option("--job", type=JOB, metavar="JOB", help="Of this job.")
 @click.option("--since", metavar="TIME", help="That ended since: 24h, 2026-11-01, RFC 3339.")
-@click.option("--until", metavar="TIME", help="And before: -1h, now, RFC 3339.")
+@click.option("--until", metavar="TIME", help="Before: -1h, now, RFC 3339.")
 @_number_option
 @zone_option
 @output_options

@@ -62,7 +62,7 @@ def command(
     from hourbell.client import NotFound
 
     if sum(each is not None for each in (job, subject, entry)) > 1:
-        raise click.UsageError("--job, --subject and --entry say different things; write one of them.")
+        raise click.UsageError("--job, --subject and --entry exclude each other; use one of them.")
     view = View(
         (f"WHEN ({zone})", "WHO", "WHAT", "SUBJECT", "CHANGES"),
         lambda entry: (shown(entry.at, zone), _who(entry), entry.action, _subject(entry), _changes(entry)),
@@ -95,7 +95,7 @@ def _show_former(client: "Client", job: str, number: int, output: Output, view: 
         client.jobs.get(job)  # raises NotFound, whose report suggests similar names
     found = [entry for entry in newest if entry.subject in ids][:number]
     output.items(found, view, {"items": [entry.raw for entry in found]})
-    note(f"there is no job {job!r} any more; this is what the newest {_NEWEST:,} changes tell of it")
+    note(f"there is no job {job!r} any more; this is what the newest {_NEWEST:,} changes mention it")
 
 
 def _names(entry: "AuditEntry") -> list[str]:

@@ -95,7 +95,7 @@ class _Names:
 def _lines(change: "Change", names: _Names, zone: str) -> Iterator[str]:
     at = f"{shown(clock.now(), zone)} ({zone})"
     if change.is_reset:
-        yield f"{at}  something may have been missed"
+        yield f"{at}  events may have been missed"
     for job in change.jobs:
         name = names.of(job.id) if job.version is None else ""
         names.forget(job.id)

@@ -1,4 +1,4 @@
-"""`hourbell outages`: list the times at which no node ran, or the database was out of reach."""
+"""`hourbell outages`: list the times at which no node ran, or the database was unreachable."""
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hourbell.client import Client, Outage
 
 _SECOND = timedelta(seconds=1)
-_REASONS = {"nodes": "no node was running", "database": "the database was out of reach"}
+_REASONS = {"nodes": "no node was running", "database": "the database was unreachable"}
 
 
 @click.command(
@@ -29,13 +29,13 @@ _REASONS = {"nodes": "no node was running", "database": "the database was out of
     """,
 )
 @click.option("--since", metavar="TIME", help="That ended since: 24h, 2026-11-01, RFC 3339.")
-@click.option("--until", metavar="TIME", help="And began before: -1h, now, RFC 3339.")
+@click.option("--until", metavar="TIME", help="That began before: -1h, now, RFC 3339.")
 @number_option
 @zone_option
 @output_options
 @server_options
 def command(client: "Client", since: str | None, until: str | None, number: int, zone: str, output: Output) -> None:
-    """List outages, newest first: times at which no node ran, or the database was out of reach.
+    """List outages, newest first: times at which no node ran, or the database was unreachable.
 
     The first node that starts again records an outage of all nodes. They are removed with the runs of their time.
     """

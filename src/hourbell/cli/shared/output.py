@@ -95,7 +95,7 @@ def output_options(function: Function) -> Function:
     @functools.wraps(function)
     def call(*args: Any, as_json: bool, form: str | None, quiet: bool, **given: Any) -> None:
         if as_json and form not in (None, "json"):
-            raise click.UsageError(f"--json and -o {form} say two things; leave one out.")
+            raise click.UsageError(f"--json and -o {form} exclude each other; leave one out.")
         function(*args, output=Output("json" if as_json else form or "table", quiet), **given)
 
     return call

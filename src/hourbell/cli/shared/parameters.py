@@ -35,7 +35,7 @@ class JobName(click.ParamType):  # type: ignore[type-arg]  # older versions of c
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value)
         if not text.strip("."):
-            self.fail("Give the name or the id of a job, which is not empty.", param, ctx)
+            self.fail("The name or id of the job is empty.", param, ctx)
         return text
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002

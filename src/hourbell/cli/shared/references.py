@@ -57,7 +57,7 @@ def _content(name: str, folder: Path) -> str:
     except OSError as error:
         raise ValueError(f"file:{name} cannot be read: {error.strerror}; put the secret there") from None
     except ValueError:  # the path contains a zero byte
-        raise ValueError("file: names no file that there can be; write file:/path") from None
+        raise ValueError("file: is not a valid path; write file:/path") from None
     if len(data) > MAX_SOURCE_BYTES:
         raise ValueError(
             f"file:{name} is longer than {MAX_SOURCE_BYTES} bytes; name a file that holds the secret alone"

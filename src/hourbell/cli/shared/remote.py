@@ -119,7 +119,7 @@ def refusal(
     else:
         what = str(error)
     if error.is_in_doubt:
-        more += ["it may have been done all the same; look before you do it again"]
+        more += ["the request may have been carried out; check before you repeat it"]
     return what, *filter(None, more)
 
 

@@ -1,11 +1,13 @@
 """Tables and details of jobs, runs and other API answers for people. Every time is shown with its zone."""
 
+from datetime import timedelta
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from hourbell.cli.shared.output import View, json_line, pairs, plain, plain_lines, table
 from hourbell.cli.shared.times import shown
 from hourbell.core.job.fields import BODY_FIELDS
+from hourbell.core.values.readers import describe_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,9 +163,7 @@ def stats_lines(stats: "Stats", zone: str) -> list[str]:
 def milliseconds(value: float | None) -> str:
     if value is None:
         return ""
-    if value < 1_000:
-        return f"{value:.0f} ms"
-    return f"{value / 1_000:.1f} s" if value < 120_000 else f"{value / 60_000:.1f} min"
+    return describe_duration(timedelta(milliseconds=value))
 
 
 def _attempt_lines(attempt: "Attempt", zone: str) -> list[str]:

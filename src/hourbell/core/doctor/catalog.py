@@ -125,7 +125,7 @@ TZDATA_UNFINISHED = _warning(
 )
 TZDATA_HERE = _warning(
     "tzdata_here",
-    "this machine has other time-zone data than the nodes, so the instants of jobs outside UTC were not checked",
+    "this machine has other time-zone data than the nodes, so the scheduled times of jobs outside UTC were not checked",
     "Install the same `tzdata` package here and run the doctor again.",
 )
 
@@ -186,21 +186,21 @@ RUN_OUTSIDE = _error(
 )
 SKIP_MISCOUNTED = _error(
     "skip_miscounted",
-    "a skip does not fit the instants of its schedule",
-    "Somebody changed the row. Only the account of the past is wrong: set its count with the statement below, or "
-    "first_at and last_at to the first and last instant that were skipped.",
+    "a skip does not match the scheduled times of its job",
+    "Somebody changed the row. Only the history is wrong: set its count with the statement below, or "
+    "first_at and last_at to the first and last time that was skipped.",
 )
 
 # Runs
 RUN_ID_WRONG = _error(
     "run_id_wrong",
-    "a run's id is not the one that its job and instant give, so that this instant may run again",
-    "Left alone, a run that waits runs once, as it should. Cancelled with the statement below it never does: its "
-    "instant is not planned again. One that ended is history, which retention removes.",
+    "a run's id does not follow from its job and scheduled time, so that this time may run again",
+    "If you leave it, a waiting run runs once, as it should. If you cancel it with the statement below, it never runs: "
+    "its time is not planned again. One that ended is history, which retention removes.",
 )
 RUN_TWICE = _error(
     "run_twice",
-    "an instant of a job has two runs",
+    "a scheduled time of a job has two runs",
     "Delete the one that did not run, by its id, from runs and attempts. The index runs_once, which forbids it, must "
     "be missing: see object_missing.",
 )
@@ -216,7 +216,7 @@ RUN_UNCLAIMED = _error(
 )
 WAITING_WITH_TRACES = _error(
     "waiting_with_traces",
-    "a run waits, but carries the lease or the end of an attempt",
+    "a run waits, but has the lease or the end of an attempt",
     "Clear what does not belong there with the statement below; the run stays in its place.",
 )
 ENDED_WITHOUT_TIME = _error(
@@ -226,7 +226,7 @@ ENDED_WITHOUT_TIME = _error(
 )
 ENDED_WITH_LEASE = _error(
     "ended_with_lease",
-    "a run ended, but carries a lease",
+    "a run ended, but has a lease",
     "It does no harm, and retention removes it. Somebody changed the row behind the trigger runs_moves: see that it is "
     "there.",
 )
@@ -238,7 +238,7 @@ REASON_WRONG = _error(
 )
 ATTEMPT_AHEAD = _error(
     "attempt_ahead",
-    "a run has an attempt on record that it has not come to",
+    "a run has a stored attempt with a higher number than its own",
     "For a run that has not ended, set its attempt with the statement below. One that ended is history.",
 )
 ATTEMPT_MISSING = _error(

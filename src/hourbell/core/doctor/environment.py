@@ -101,7 +101,7 @@ def check_nodes(cluster: Cluster, alive: Sequence[NodeFacts], now: datetime) -> 
         newest = max((node.beat_at for node in cluster.nodes), default=None)
         row = "there is none on the list"
         if newest is not None:  # nodes that shut down gracefully leave the list
-            row = f"the last heartbeat of one that did not stop in order was at {newest.isoformat()}"
+            row = f"the last heartbeat of one that did not shut down cleanly was at {newest.isoformat()}"
         yield Defect(catalog.NO_LIVE_NODE, row)
     for node in cluster.nodes:
         if node.beat_at > now + MAX_OFFSET:

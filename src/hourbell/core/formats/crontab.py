@@ -193,7 +193,7 @@ class _Reader:
             raise _Unclear(_lacking(fields, known), _ENTRY_HINT)
         if self._bad_zone_line is not None:
             because = f"because CRON_TZ on line {self._bad_zone_line} could not be read"
-            raise _Unclear(f"its time zone is not known, {because}", "mend that line")
+            raise _Unclear(f"its time zone is not known, {because}", "fix that line")
         schedule, note = _schedule(fields, self._timezone or "UTC")
         user = None
         if self.is_system:
@@ -214,7 +214,7 @@ class _Reader:
 def _lacking(fields: list[str], known: int) -> str:
     """Return the message for an entry in which only the first `known` words can be fields."""
     if known < len(fields):
-        return f"{echo(fields[known])} is in place of the {_FIELDS[known]}"
+        return f"{echo(fields[known])} is where the {_FIELDS[known]} should be"
     return f"expected 5 fields and a command, got {known} word{'' if known == 1 else 's'}"
 
 
@@ -257,12 +257,12 @@ def _check_field(text: str) -> None:
     if "~" in text:
         raise _Unclear(f"{echo(text)} is a random value", "write a value, and in the jobs file H(0-59) spreads jobs")
     if text.startswith(("H", "h(", "h/", "+")) or text == "h":
-        raise _Unclear(f"{echo(text)} is not of cron", "write a value, and put the other form into the jobs file")
+        raise _Unclear(f"{echo(text)} is not cron syntax", "write a value, and put the other form into the jobs file")
 
 
 def _check_user(user: str) -> None:
     if _LIKE_A_FIELD.fullmatch(user):
-        raise _Unclear(f"{echo(user)} is in place of the user", "cron has five fields, without seconds or years")
+        raise _Unclear(f"{echo(user)} is where the user should be", "cron has five fields, without seconds or years")
     if _USER.fullmatch(user) is None:
         raise _Unclear(
             f"{echo(user)!r} is not a user", "write one before the command, or read the file as a user's crontab"

@@ -83,5 +83,5 @@ def system_form(lines: Sequence[str]) -> str | None:
         count = 1 if text.startswith("@") else 5
         words = text.split(maxsplit=count + 1)
         if len(words) == count + 2 and words[count] in _ACCOUNTS:
-            return f"{words[count]} is in place of a user"
+            return f"{words[count]} is where a user would be"
     return None

@@ -214,7 +214,7 @@ class _FileReader:
             return
         first = self._lines.setdefault(name, f"line {line}" if line else f"job {number}")
         if first != (f"line {line}" if line else f"job {number}"):
-            self.error(FieldError("/name", f"the name is there already, at {first}", "take another"), location, line)
+            self.error(FieldError("/name", f"the name is already used, at {first}", "take another"), location, line)
 
     def _refuse_literal(self, body: Mapping[str, Any], location: str, line: int | None) -> None:
         at = location if line is None else f"line {line}, {location}"
@@ -235,7 +235,7 @@ def _normal(table: Mapping[str, Any], errors: list[FieldError]) -> dict[str, Any
         if meant is None:
             body[name] = value
         elif meant in table:
-            errors.append(FieldError(pointer_to(name), f"{meant} is there too", "write one of them"))
+            errors.append(FieldError(pointer_to(name), f"{meant} is given too", "write one of them"))
         else:
             try:
                 body[meant] = parse_json(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else b"")

@@ -18,7 +18,7 @@ def tag_errors(tags: object) -> Iterator[FieldError]:
             hint = f"write 1 to {MAX_TAG_CHARACTERS} printable characters without a comma"
             yield FieldError(f"/tags/{position}", f"{shown(tag)} cannot be a tag", hint)
         elif tag in tags[:position]:
-            yield FieldError(f"/tags/{position}", f"the tag {shown(tag)} is there already", "leave it out")
+            yield FieldError(f"/tags/{position}", f"the tag {shown(tag)} is given twice", "leave it out")
 
 
 def readable_tags(tags: object) -> tuple[str, ...]:

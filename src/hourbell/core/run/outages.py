@@ -1,4 +1,4 @@
-"""Outages: spans in which no node ran, or in which the database was out of reach of a node."""
+"""Outages: spans in which no node ran, or in which the database was unreachable of a node."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

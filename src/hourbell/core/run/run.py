@@ -33,7 +33,7 @@ def manual_run_id(job_id: UUID, key: str) -> UUID:
 
 
 def jitter_of(job_id: UUID, scheduled_at: datetime, max_jitter: timedelta) -> timedelta:
-    """Return the delay after its instant at which a run becomes ready: deterministic, and uniform in [0, most)."""
+    """Return how long after its scheduled time a run becomes ready: deterministic, and uniform in [0, max_jitter)."""
     digest = blake2b(f"{job_id}:{_microseconds(scheduled_at)}".encode(), digest_size=8).digest()
     return max_jitter // _MICROSECOND * int.from_bytes(digest, "big") // 2**64 * _MICROSECOND
 
@@ -114,5 +114,5 @@ def trigger_of(run: Timed, definition: Definition) -> str:
 
 
 def was_planned_late(run: Timed, definition: Definition) -> bool:
-    """Check if the run was planned later than `late_after` after its instant. It expires `max_age` after planning."""
+    """Check if the run was planned over `late_after` past its scheduled time. It expires `max_age` after planning."""
     return run.expires_at - definition.max_age - run.scheduled_at > definition.late_after

@@ -114,7 +114,7 @@ class _Reader:
                     "parts are FREQ, INTERVAL, COUNT, UNTIL, WKST and BY…",
                 )
             elif name in self._parts:
-                self._detail(f"{name} stands twice", column, part, "write it once, with a list")
+                self._detail(f"{name} is given twice", column, part, "write it once, with a list")
             elif not content:
                 self._detail(f"{name} has no value", column, part)
             else:

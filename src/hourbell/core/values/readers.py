@@ -88,6 +88,21 @@ def show_duration(duration: timedelta) -> str | float:
     return text or "0s"
 
 
+def describe_duration(duration: timedelta) -> str:
+    """Format a duration for people, such as `420 ms`, `1.5 s`, `13m 12s` or `2d 4h`; a negative one as `0 ms`."""
+    seconds = max(0.0, duration.total_seconds())
+    if seconds < 0.9995:
+        return f"{seconds * 1_000:.0f} ms"
+    if seconds < 59.95:
+        return f"{round(seconds, 1):g} s"
+    rest = round(seconds)
+    parts = []
+    for unit, size in _UNITS:
+        count, rest = divmod(rest, size)
+        parts += [f"{count}{unit}"] if count else []
+    return " ".join(parts[:2])
+
+
 def read_instant(value: object) -> datetime:
     """Read a date and time with an offset, as UTC; raise an InvalidValue outside the years 1970 to 2199."""
     instant = parse_instant(value)

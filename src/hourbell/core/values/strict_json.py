@@ -109,7 +109,7 @@ def _decode(data: bytes) -> str:
     except UnicodeDecodeError as error:
         raise NotJson(f"the text is not UTF-8: byte {error.start} cannot be read") from None
     if not text or text.isspace():
-        raise NotJson("there is nothing here; write a JSON value")
+        raise NotJson("the text is empty; write a JSON value")
     return text
 
 

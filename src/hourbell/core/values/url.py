@@ -86,7 +86,7 @@ def _check_length(text: str) -> None:
 
 def _authority(text: str) -> tuple[str, int | None]:
     if "@" in text:
-        raise ValueError("a URL holds no user and no password; send them in a header")
+        raise ValueError("a URL must not contain a user name or password; send them in a header")
     found = _AUTHORITY.fullmatch(text)
     if found is None:
         raise ValueError("the host cannot be read; write a name, an IPv4 address, or an IPv6 address in brackets")

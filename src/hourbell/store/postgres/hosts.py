@@ -78,7 +78,7 @@ async def _first_of(hosts: list[tuple[str, int | None]], url: str, **options: An
     if read_only == 0:
         raise unreachable[0]
     why = f"no host accepts writes: {_are(read_only)} read-only"
-    why += f", {_are(len(unreachable))} out of reach" if unreachable else ""
+    why += f", {_are(len(unreachable))} unreachable" if unreachable else ""
     raise StoreReadOnly(why, f"promote a standby, or start the primary; {_BY_SETTING} also makes a host read-only")
 
 

@@ -85,4 +85,4 @@ def _bytes(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise TemplateError("the body holds half of a character, which cannot be sent") from None
+        raise TemplateError("the body holds half of a surrogate pair, which cannot be sent") from None

@@ -14,7 +14,7 @@ from hourbell.targets.http.transport import MAX_HEADER_BYTES, MAX_HEADERS
 
 CLOSED = "the connection was closed before an answer came"
 RESET = "the connection was reset before an answer came"
-UNASKED = "the receiver spoke before it was asked"
+UNASKED = "the receiver sent data before the request"
 NOT_HTTP = "the answer is not HTTP"
 SWITCHED = "the answer switches to another protocol, which was not asked for"
 TOO_LONG = f"the answer's headers are longer than {MAX_HEADER_BYTES // 1024} KiB"

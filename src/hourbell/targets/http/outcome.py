@@ -28,10 +28,10 @@ def outcome_of(response: Response, now: datetime, hidden: Iterable[str] = ()) ->
     if status in _ASK_AGAIN or status >= 500:
         return Failed(said, retry_after=retry_after(response, now), answer=answer)
     if status == _GONE:
-        note = "the receiver answered 410 Gone; resume the job when its url is right again"
+        note = "the receiver answered 410 Gone; correct its url, then resume the job"
         return Failed(f"{said}: the job is paused", retryable=False, answer=answer, pauses_job=note)
     if 300 <= status <= 399:
-        said += ": redirects are not followed; let the job's url name the place itself"
+        said += ": redirects are not followed; set the job's url to the final address"
     return Failed(said, retryable=False, answer=answer)
 
 

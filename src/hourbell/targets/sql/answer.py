@@ -32,7 +32,7 @@ def read_answer(size: int | None, text: str | None) -> Succeeded | Failed:
         return Failed(f"the function returned {_field(answer, 'message')}; {_WANTED}", result=answer)
     if success:
         return Succeeded(answer)
-    return Failed(message[:MAX_ERROR_CHARACTERS] or "the function failed and said nothing", result=answer)
+    return Failed(message[:MAX_ERROR_CHARACTERS] or "the function reported failure without a message", result=answer)
 
 
 def _field(answer: dict[str, object], name: str) -> str:

@@ -85,7 +85,7 @@ def _text(name: str, value: object) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise BadArgument(f"args.{name} holds half of a character, which PostgreSQL cannot store") from None
+        raise BadArgument(f"args.{name} holds half of a surrogate pair, which PostgreSQL cannot store") from None
     return value
 
 

@@ -11,13 +11,13 @@ _MAX_DETAIL_CHARACTERS = 2_000  # characters of each
 # A retry would fail in the same way. Errors that may be gone in a minute (a lock, a deadlock, a constraint violation, a
 # table that a deployment is about to create) are retried.
 PERMANENT: Mapping[str, str] = {
-    "0A000": "it asks for what this server cannot do",
-    "42501": "it has no right to do so",
-    "42601": "it is not SQL",
-    "42725": "what it calls is one of several",
-    "42804": "types do not fit together",
-    "42846": "a type cannot become another",
-    "42883": "what it calls is not there",
+    "0A000": "feature not supported",
+    "42501": "permission denied",
+    "42601": "syntax error",
+    "42725": "ambiguous function call",
+    "42804": "type mismatch",
+    "42846": "no such type conversion",
+    "42883": "no such function",
 }
 _DETAILS = {
     "sqlstate": "sqlstate",

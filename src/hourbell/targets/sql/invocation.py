@@ -122,7 +122,7 @@ async def perform(connection: Any, target: SqlCall, prepared: Prepared) -> Outco
 
 
 def no_end_within(timeout: timedelta) -> Failed:
-    return Failed(f"no end within {timeout.total_seconds():g}s")
+    return Failed(f"timed out after {timeout.total_seconds():g}s")
 
 
 def _raise_if_ended(error: Exception) -> None:

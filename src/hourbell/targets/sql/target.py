@@ -152,9 +152,9 @@ class _Attempt:
         if not self.has_begun:
             return Failed(f"the database is unreachable: {error}", begun=False)
         if self.target.database == OWN_DATABASE:
-            known = "the function's work was undone, or kept together with this run's success"
+            known = "the function's work was rolled back, or committed together with this run's success"
         else:
-            known = "whether the function's work was kept is not known"
+            known = "it is not known whether the function's work was committed"
         return Failed(f"the connection to the database was lost ({error}): {known}")
 
 

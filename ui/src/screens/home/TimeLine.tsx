@@ -426,7 +426,7 @@ function ownChanges(row: TimelineRow, zone: string, span: Span, width: number): 
 
 /** "all nodes down 04:48–05:36" */
 export function outageText({ from, until, of }: Outage, zone: string, now: number): string {
-  const what = of === 'nodes' ? 'all nodes down' : 'database out of reach'
+  const what = of === 'nodes' ? 'all nodes down' : 'database unreachable'
   return `${what} ${formatTime(from, zone, { now, shortToday: true })}–${until ? formatClock(until, zone) : 'now'}`
 }
 

@@ -85,7 +85,7 @@ function Lanes({ lanes }: { lanes: readonly string[] }) {
   )
 }
 
-const OF: Record<string, string> = { nodes: 'no node was running', database: 'the database was out of reach' }
+const OF: Record<string, string> = { nodes: 'no node was running', database: 'the database was unreachable' }
 
 /** Times in which nothing could run. */
 function Outages() {
