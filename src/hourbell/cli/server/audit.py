@@ -95,7 +95,7 @@ def _show_former(client: "Client", job: str, number: int, output: Output, view: 
         client.jobs.get(job)  # raises NotFound, whose report suggests similar names
     found = [entry for entry in newest if entry.subject in ids][:number]
     output.items(found, view, {"items": [entry.raw for entry in found]})
-    note(f"there is no job {job!r} any more; this is what the newest {_NEWEST:,} changes mention it")
+    note(f"there is no job {job!r} any more; of the newest {_NEWEST:,} changes, these mention it")
 
 
 def _names(entry: "AuditEntry") -> list[str]:
