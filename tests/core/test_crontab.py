@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hourbell.core.formats.crontab import Blank, Comment, Crontab, Entry, Problem, Variable, parse_crontab
+from hourbell.core.formats.crontab import (
+    MAX_LINES,
+    MAX_VARIABLE_NAMES,
+    Blank,
+    Comment,
+    Crontab,
+    Entry,
+    Problem,
+    Variable,
+    parse_crontab,
+)
 from hourbell.core.formats.crontab_jobs import crontab_to_jobs, slug_of
 from hourbell.core.formats.jobs_file import read_jobs_file
 from hourbell.core.formats.jobs_file_export import export_jobs
@@ -338,3 +348,34 @@ def test_variables_that_are_too_long_for_a_description_are_reported() -> None:
 
     assert "xxx" not in job.description
     assert notes == ["line 5: the variables above it are too long for the description of its job; they are not in it"]
+
+
+def test_a_crontab_of_one_megabyte_is_cut_off_and_costs_little() -> None:
+    made = parse_crontab("* * * * * a\n" * 87_000)
+    jobs, _ = crontab_to_jobs(made, "UTC")
+
+    assert len(jobs) == MAX_LINES
+    assert (jobs[1].name, jobs[-1].name) == ("a-2", f"a-{MAX_LINES}")
+    [problem] = made.problems
+    assert str(problem) == "line 10001: a crontab has at most 10,000 lines; 77,000 were not read; split the file"
+
+
+def test_entries_share_the_variables_above_them() -> None:
+    first, second, third = read("A=1", "@daily a", "@daily b", "B=2", "@daily c").entries
+
+    assert first.environment is second.environment
+    assert (first.environment, third.environment) == ({"A": "1"}, {"A": "1", "B": "2"})
+
+
+def test_a_crontab_has_a_limited_number_of_variables() -> None:
+    made = read(*(f"A{number}=x" for number in range(MAX_VARIABLE_NAMES + 2)), "A0=y", "@daily a")
+
+    assert [each.line for each in made.problems] == [MAX_VARIABLE_NAMES + 1, MAX_VARIABLE_NAMES + 2]
+    assert made.problems[0].message == "it is one of more than 200 variables"
+    assert (len(made.entries[0].environment), made.entries[0].environment["A0"]) == (MAX_VARIABLE_NAMES, "y")
+
+
+def test_the_descriptions_of_many_jobs_do_not_repeat_long_variables() -> None:
+    jobs, _ = crontab_to_jobs(read(f"A={'x' * 2_000}", *["@daily a"] * 1_000), "UTC")
+
+    assert sum(len(job.description) for job in jobs) < 200_000

@@ -192,8 +192,10 @@ def test_fields_that_only_answers_have_are_refused(name: str) -> None:
         ("a = [1,\n", "line 2: this is not TOML: invalid value"),
         ("a = " + "9" * 5_000, "a number in it is too long; write it as a text"),
         ("a = " + "[" * 100_000, "this is not a jobs file: it is nested too deep"),
+        ("a." * 1_000 + "a = 1", "line 1: a key has more than 32 parts"),
+        ("\n[[ " + "'x' . " * 40 + "a ]]", "line 2: a key has more than 32 parts"),
     ],
-    ids=["jobs", "number", "defaults", "list", "twice", "open", "long", "deep"],
+    ids=["jobs", "number", "defaults", "list", "twice", "open", "long", "deep", "dotted", "dotted_header"],
 )
 def test_text_that_is_no_jobs_file_gets_an_error_with_the_expected_form(text: str, problem: str) -> None:
     assert errors_of(text) == [problem]

@@ -14,6 +14,8 @@ from hourbell.core.schedule.errors import echo
 from hourbell.core.values.strict_json import text_problem
 
 MAX_LINE_CHARACTERS, MAX_COMMENT_CHARACTERS = 4_000, 2_000
+MAX_LINES = 10_000
+MAX_VARIABLE_NAMES = 200  # different names in a file; each entry has all that are set above it
 _NICKNAMES = {"@every_minute": "* * * * *"}
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?(?::[A-Za-z0-9_.-]+)?", re.ASCII)
 _DAY = "(?:SUN|MON|TUE|WED|THU|FRI|SAT)"  # upper case only: sat and mon may be programs
@@ -105,16 +107,21 @@ class Crontab:
 
 
 def parse_crontab(text: str, *, system: bool | None = None) -> Crontab:
-    """Parse every line. `system` says whether entries name a user; None guesses it from the whole file.
+    """Parse every line, at most MAX_LINES. `system` says whether entries name a user; None guesses it from the file.
 
     The guess is yes if a comment of the file lists the fields with `user command`, or if a command would begin with the
     name of a standard system account such as root; otherwise no.
     """
     whole = text.removeprefix("\ufeff").removesuffix("\n")
     lines = [line.removesuffix("\r") for line in whole.split("\n")] if whole or "\n" in text else []
+    more = lines[MAX_LINES:]
+    del lines[MAX_LINES:]
     guess = system_form(lines) if system is None else None
     reader = _Reader(is_system=guess is not None if system is None else system)
     read = [reader.line(number, line) for number, line in enumerate(lines, 1)]
+    if more:
+        message = f"a crontab has at most {MAX_LINES:,} lines; {len(more):,} were not read"
+        read.append(Problem(MAX_LINES + 1, more[0][:MAX_LINE_CHARACTERS], message, "split the file"))
     return Crontab(tuple(_tie_comments(read)), reader.is_system, guess)
 
 
@@ -146,7 +153,7 @@ class _Reader:
 
     def __init__(self, *, is_system: bool) -> None:
         self.is_system = is_system
-        self._environment: dict[str, str] = {}
+        self._environment: Mapping[str, str] = {}  # replaced, never changed: entries share it
         self._timezone: str | None = None
         self._bad_zone_line: int | None = None  # line of the last CRON_TZ with an invalid zone
 
@@ -178,8 +185,10 @@ class _Reader:
             if value:
                 _check_zone(value.removeprefix(":"))
             self._timezone, self._bad_zone_line = value.removeprefix(":") or None, None
+        elif name not in self._environment and len(self._environment) >= MAX_VARIABLE_NAMES:
+            raise _Unclear(f"it is one of more than {MAX_VARIABLE_NAMES} variables", "split the file")
         else:
-            self._environment[name] = value
+            self._environment = {**self._environment, name: value}
         return Variable(number, name, value)
 
     def _entry(self, number: int, text: str) -> Entry:
@@ -207,8 +216,7 @@ class _Reader:
         command, stdin = read_command(rest)
         if not command.strip():
             raise _Unclear("there is no command before the %", r"write \% for a percent sign")
-        environment = dict(self._environment)
-        return Entry(number, schedule, command, stdin, user, self._timezone, environment, (), is_quiet, note)
+        return Entry(number, schedule, command, stdin, user, self._timezone, self._environment, (), is_quiet, note)
 
 
 def _lacking(fields: list[str], known: int) -> str:

@@ -14,6 +14,7 @@ from hourbell.core.schedule import zone_names
 
 TAG = "crontab"
 _MAX_SLUG_CHARACTERS = 80
+_MAX_ENVIRONMENT_CHARACTERS = 1_000  # in a description; every job repeats it
 _ODD = re.compile(r"[^A-Za-z0-9_]+", re.ASCII)
 _SEPARATORS = re.compile(r"&&|\|\||[;|&()]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
@@ -36,9 +37,11 @@ def crontab_to_jobs(
     The zone is that of CRON_TZ; without it `timezone`, then TZ, then UTC. All names begin with `prefix`.
     `advice` tells the user how to choose another zone.
     """
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     jobs, notes = [], []
     zoneless = set()
+    shared = {id(entry.environment): entry.environment for entry in crontab.entries}
+    environments = {key: _environment(environment) for key, environment in shared.items()}
     for entry in crontab.entries:
         name = _free_name((prefix + slug_of(entry.command))[:_MAX_SLUG_CHARACTERS], taken)
         by_tz = _known_zone(entry.environment.get("TZ", ""))
@@ -46,7 +49,7 @@ def crontab_to_jobs(
         if entry.timezone is None and timezone is None:
             zoneless.add((zone, ", as TZ says" if by_tz else ""))
         target = {"type": "task", "name": f"crontab.{name}"}
-        description, lost = _description(entry)
+        description, lost = _description(entry, environments[id(entry.environment)])
         notes += [f"line {entry.line}: {note}" for note in (entry.note, lost) if note is not None]
         jobs.append(
             Definition(
@@ -100,17 +103,19 @@ def _without_options(words: list[str]) -> list[str]:
     return words
 
 
-def _free_name(slug: str, taken: set[str]) -> str:
-    name, number = slug, 1
+def _free_name(slug: str, taken: dict[str, int]) -> str:
+    """Return the slug, numbered if it is taken. `taken` has the last number of each name, so that no search is long."""
+    name, number = slug, taken.get(slug, 1)
     while name in taken:
         number += 1
         name = f"{slug}-{number}"
-    taken.add(name)
+    taken[slug] = number
+    taken.setdefault(name, 1)
     return name
 
 
-def _description(entry: Entry) -> tuple[str, str | None]:
-    """Describe an entry; return a note too if its variables are too long to be included."""
+def _description(entry: Entry, environment: str | None) -> tuple[str, str | None]:
+    """Describe an entry with its variables; return a note too if they are too long to be included (None)."""
     comments = "\n".join(entry.comments)
     parts = [comments] if comments.strip() else []
     lines = [f"Imported from a crontab, line {entry.line}. Disabled: the task is not written yet. The command was:"]
@@ -122,13 +127,17 @@ def _description(entry: Entry) -> tuple[str, str | None]:
     if entry.is_quiet:
         lines.append("Not logged by cron (-).")
     parts.append("\n".join(lines))
-    whole = "\n\n".join([*parts, *_environment(entry.environment)])
-    if len(whole) <= MAX_DESCRIPTION_CHARACTERS:
+    plain = "\n\n".join(parts)
+    whole = f"{plain}\n\n{environment}" if environment else plain
+    if environment is not None and len(whole) <= MAX_DESCRIPTION_CHARACTERS:
         return whole, None
     lost = "the variables above it are too long for the description of its job; they are not in it"
-    return "\n\n".join(parts), lost
+    return plain, lost
 
 
-def _environment(environment: Mapping[str, str]) -> list[str]:
+def _environment(environment: Mapping[str, str]) -> str | None:
+    """Return the text about variables, empty if there are none, or None if it is too long."""
+    if sum(len(name) + len(value) + 2 for name, value in environment.items()) > _MAX_ENVIRONMENT_CHARACTERS:
+        return None
     pairs = [f"{name}={value}" for name, value in environment.items()]
-    return ["\n".join(["Environment:", *pairs])] if pairs else []
+    return "\n".join(["Environment:", *pairs]) if pairs else ""

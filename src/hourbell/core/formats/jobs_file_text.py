@@ -25,6 +25,19 @@ _SKIPPED_OR_JOB = re.compile(
     r"|^[ \t]*\[\[[ \t]*(?:job|\"job\"|'job')[ \t]*\]\]",
     re.DOTALL | re.MULTILINE,
 )
+MAX_KEY_NAMES = 32  # of a dotted key; tomllib takes the square of their number in time and memory
+# The tokens of TOML that matter for dotted keys. Each consumes what it begins, so that a walk is linear.
+_KEY_TOKEN = re.compile(
+    r'(?P<other>"""(?:[^\\"]++|\\.|"{1,2}(?!"))*+"{0,5}'
+    r"|'''(?:[^']++|'{1,2}(?!'))*+'{0,5}"
+    r"|\#[^\n]*+|[^\w\"'.\#\t -]++)"
+    r'|(?P<part>"(?:[^\\"\n]++|\\.)*+"?'
+    r"|'[^'\n]*+'?"
+    r"|[\w-]++)"
+    r"|(?P<dot>\.)"
+    r"|[ \t]++",
+    re.DOTALL,
+)
 _TOML_POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -60,6 +73,7 @@ def read_text(text: str, format: Format) -> FileValues:  # noqa: A002
 
 
 def _read_toml(text: str) -> FileValues:
+    _check_dotted_keys(text)
     try:
         values = tomllib.loads(text)
     except RecursionError:
@@ -75,6 +89,23 @@ def _read_toml(text: str) -> FileValues:
     jobs = values.get("job")
     lines = _lines_of_jobs(text)
     return FileValues(values, lines if isinstance(jobs, list) and len(jobs) == len(lines) else ())
+
+
+def _check_dotted_keys(text: str) -> None:
+    """Raise a NotReadable if a dotted key has more than MAX_KEY_NAMES parts."""
+    parts, after_dot = 0, False
+    for found in _KEY_TOKEN.finditer(text):
+        match found.lastgroup:
+            case "part":
+                parts = parts + 1 if after_dot else 1
+                if parts > MAX_KEY_NAMES:
+                    line = text.count("\n", 0, found.start()) + 1
+                    raise NotReadable(f"a key has more than {MAX_KEY_NAMES} parts", line)
+                after_dot = False
+            case "dot":
+                after_dot = True
+            case "other":
+                parts, after_dot = 0, False
 
 
 def _lines_of_jobs(text: str) -> tuple[int, ...]:
