@@ -251,3 +251,160 @@ async def test_a_dry_run_does_not_reveal_whether_an_editor_guessed_a_secret(
         plans.append(answer.json()["jobs"])
 
     assert plans[0] == plans[1]
+
+
+async def alone(api: Whole, method: str, path: str, headers: Headers, body: object = None) -> str:
+    return reported(await api.client.request(method, path, json=body, headers=headers))
+
+
+async def in_bulk(api: Whole, headers: Headers, body: Body, *, dry_run: bool = False) -> str:
+    """Act in bulk on one job; return the reason of a refusal as the single verb does."""
+    query = {"dry_run": "true"} if dry_run else {}
+    answer = await api.client.post(f"{JOBS}/bulk", json=body, headers=headers, params=query)
+    if answer.status_code != 200:
+        return reported(answer)
+    assert answer.json()["matched"] == 1
+    refused = [each["message"] for each in answer.json()["refused"]]
+    return (
+        "done"
+        if not refused
+        else NO
+        if "needs the role" in refused[0]
+        else OWNED
+        if "belongs to" in refused[0]
+        else refused[0]
+    )
+
+
+OWNED = "owned_by_another"
+TAGGED = {"tags": ["old"]}
+# The bulk action, and the request of the single verb.
+VERBS: dict[str, tuple[Body, str, str, Body | None]] = {
+    "pause": ({"note": "why"}, "POST", "/pause", {"note": "why"}),
+    "resume": ({}, "POST", "/resume", None),
+    "trigger": ({"payload": 1}, "POST", "/trigger", {"payload": 1}),
+    "delete": ({}, "DELETE", "", None),
+    "tag": ({"tags": ["new"]}, "PATCH", "", {"tags": ["old", "new"]}),
+    "untag": ({"tags": ["old"]}, "PATCH", "", {"tags": []}),
+}
+RUNS = by_role(NO, "done", "done", "done")
+EDITS = by_role(NO, NO, "done", "done")
+DEFINES = by_role(NO, NO, NO, "done")
+# Who may do what to a job: by its target, and whether a file owns it.
+BULK: dict[str, tuple[Body, bool, dict[Role, str]]] = {
+    "http": ({}, False, EDITS),
+    "http with a secret header": (SECRET, False, EDITS),
+    "function": ({"target": FUNCTION}, False, DEFINES),
+    "task": ({"target": TASK}, False, DEFINES),
+    "http of a file": ({}, True, by_role(NO, NO, OWNED, OWNED)),
+    "task of a file": ({"target": TASK}, True, by_role(NO, NO, NO, OWNED)),
+}
+
+
+@pytest.mark.parametrize("chosen", ["name", "id", "filter", "dry run"])
+@pytest.mark.parametrize("job", BULK)
+@pytest.mark.parametrize("action", VERBS)
+async def test_an_action_in_bulk_is_answered_as_the_single_verb(
+    api: Whole, tokens: dict[Role, dict[str, str]], action: str, job: str, chosen: str
+) -> None:
+    fields, is_owned, defines = BULK[job]
+    options, method, path, body = VERBS[action]
+    found: dict[str, dict[Role, str]] = {"alone": {}, "bulk": {}}
+    for role, way in product(Role, found):
+        name = f"many-{next(NUMBERS)}"
+        made = await (by_apply if is_owned else by_put)(
+            api, name, a_job(name, **TAGGED, **fields), tokens[Role.ADMIN], {}
+        )
+        assert made == "done"
+        if action == "resume":
+            await alone(api, "POST", f"{JOBS}/{name}/pause", tokens[Role.ADMIN])
+        before = await _state(api, name, tokens[Role.VIEWER])
+        if way == "alone":
+            found[way][role] = await alone(api, method, f"{JOBS}/{name}{path}", tokens[role], body)
+        else:
+            jobs = {"filter": {"q": name}} if chosen in ("filter", "dry run") else {"jobs": [before[chosen]]}
+            wish = {"action": action, **options, **jobs}
+            found[way][role] = await in_bulk(api, tokens[role], wish, dry_run=chosen == "dry run")
+        if found[way][role] != "done" or (way == "bulk" and chosen == "dry run"):
+            assert await _state(api, name, tokens[Role.VIEWER]) == before
+        elif action != "trigger":
+            assert await _state(api, name, tokens[Role.VIEWER]) != before
+
+    expected = RUNS if action in ("pause", "resume", "trigger") else defines
+    assert found["alone"] == expected
+    if chosen == "dry run":  # it counts, and does not look at single jobs
+        expected = RUNS if action in ("pause", "resume", "trigger") else EDITS
+    assert found["bulk"] == expected
+
+
+async def _state(api: Whole, name: str, headers: Headers) -> Body:
+    answer = await api.client.get(f"{JOBS}/{name}", headers=headers)
+    if answer.status_code == 404:
+        return {}
+    return {key: answer.json()[key] for key in ("id", "name", "state", "tags", "version", "target")}
+
+
+async def test_only_an_admin_creates_and_deletes_the_demo_jobs_because_they_are_tasks(
+    api: Whole, tokens: dict[Role, dict[str, str]]
+) -> None:
+    names = ("demo-succeeds", "demo-fails", "demo-skips")
+    task = {"type": "task", "name": "hourbell.demo"}
+    found: dict[str, dict[Role, str]] = {"create": {}, "put": {}, "delete": {}}
+    for role in Role:
+        found["create"][role] = await alone(api, "POST", "/api/v1/demo", tokens[role])
+        there = [await _state(api, name, tokens[Role.VIEWER]) != {} for name in names]
+        assert there == [found["create"][role] == "done"] * 3
+        assert await alone(api, "POST", "/api/v1/demo", tokens[Role.ADMIN]) == "done"
+        found["delete"][role] = await alone(api, "DELETE", "/api/v1/demo", tokens[role])
+        there = [await _state(api, name, tokens[Role.VIEWER]) != {} for name in names]
+        assert there == [found["delete"][role] != "done"] * 3
+        await alone(api, "DELETE", "/api/v1/demo", tokens[Role.ADMIN])
+        name = f"as-demo-{next(NUMBERS)}"
+        found["put"][role] = await by_put(api, name, a_job(name, target=task), tokens[role], {})
+
+    assert found == dict.fromkeys(found, DEFINES)
+
+
+@pytest.mark.parametrize("fields", [{}, {"target": TASK}, SECRET], ids=["http", "task", "secret"])
+async def test_the_demo_takes_no_job_of_somebody_else(
+    api: Whole, tokens: dict[Role, dict[str, str]], fields: Body
+) -> None:
+    admin = tokens[Role.ADMIN]
+    assert await by_put(api, "demo-fails", a_job("demo-fails", **fields), admin, {}) == "done"
+    before = await _state(api, "demo-fails", admin)
+
+    assert await alone(api, "POST", "/api/v1/demo", admin) == "name_taken"
+    assert await alone(api, "DELETE", "/api/v1/demo", admin) == "name_taken"
+    assert await _state(api, "demo-fails", admin) == before
+    assert await _state(api, "demo-succeeds", admin) == {}
+    await alone(api, "DELETE", f"{JOBS}/demo-fails", admin)
+
+
+async def test_the_demo_takes_no_demo_job_that_a_file_owns(api: Whole, tokens: dict[Role, dict[str, str]]) -> None:
+    admin = tokens[Role.ADMIN]
+    target = {"type": "task", "name": "hourbell.demo"}
+    assert await by_apply(api, "demo-fails", a_job("demo-fails", target=target), admin, {}) == "done"
+
+    assert await alone(api, "DELETE", "/api/v1/demo", admin) == OWNED
+    assert await alone(api, "POST", "/api/v1/demo", admin) == OWNED
+    assert await _state(api, "demo-succeeds", admin) == {}
+    assert await alone(api, "DELETE", f"{JOBS}/demo-fails?take_over=true", admin) == "done"
+
+
+async def test_no_conversion_stores_a_job_or_reads_a_secret(
+    api: Whole, tokens: dict[Role, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY", "xyzzy")
+    text = '[[job]]\nname = "converted"\nschedule = "@daily"\n'
+    text += (
+        'target = { type = "http", url = "https://example.com", secret = "env:CANARY", headers = { A = "env:CANARY" } }'
+    )
+    found = {}
+    for role in Role:
+        body = {"format": "jobs-file", "text": text}
+        answer = await api.client.post(f"{JOBS}/convert", json=body, headers=tokens[role])
+        found[role] = reported(answer)
+        assert "xyzzy" not in answer.text
+
+    assert found == EDITS
+    assert await _state(api, "converted", tokens[Role.VIEWER]) == {}

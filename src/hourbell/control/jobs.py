@@ -201,7 +201,7 @@ class Jobs:
     async def _delete(self, found: JobView, user: User, *, expect_version: int | None, take_over: bool) -> None:
         self._may_change(found.job, user)
         if not take_over:
-            _refuse_owned(found.job)
+            refuse_owned(found.job)
         checked_version = expect_version or found.job.version  # no later version may be deleted
         await self._store.delete_job(found.job.id, user.actor(self._now()), expect_version=checked_version)
 
@@ -346,7 +346,7 @@ class Jobs:
             raise BodyError([FieldError("/target/secret", "a job's secret is not changed with its definition", hint)])
         new = parsed.definition
         if not take_over:
-            _refuse_owned(job)
+            refuse_owned(job)
             new = replace(new, source=old.source)
         return replace(parsed, definition=old if job.error is None and same_definition(new, old) else new)
 
@@ -406,7 +406,7 @@ def key_used_before() -> Conflict:
     )
 
 
-def _refuse_owned(job: Job) -> None:
+def refuse_owned(job: Job) -> None:
     """Raise Conflict if the job has another owner, which would revert the change."""
     definition = job.definition
     if definition.managed_by != OWN:
