@@ -5,15 +5,20 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from hourbell.api import access
 from hourbell.api.access import Authenticator
 from hourbell.api.imports import MAX_LINES
 from hourbell.api.limits import HeldBytes, Limits, import_limits, stream_limits
+from hourbell.control.history import History
 from hourbell.core.access.roles import Role
 from hourbell.core.access.token_text import token_text
+from hourbell.store.lists import Overview
+from tests.api.failing import fail_waiting_runs
 from tests.api.house import House
 from tests.api.test_events import LiveApi, live_api  # noqa: F401 - a fixture
 from tests.api.whole import Whole, a_job, whole_api
@@ -80,6 +85,97 @@ async def test_jobs_triggered_in_bulk_count_one_by_one(api: Whole) -> None:
 
     assert (tried.status_code, first.status_code, len(first.json()["done"])) == (200, 200, 30)
     assert (second.status_code, alone.status_code) == (429, 429)
+
+
+async def test_concurrent_bulk_triggers_of_one_token_share_its_limit(api: Whole) -> None:
+    change_authenticator(api, triggers=Limits(2, elapsed=api.time.elapsed))
+    admin = {"Authorization": f"Bearer {await api.token(Role.ADMIN)}"}
+    names = [f"bulk-{number}" for number in range(30)]
+    for name in names:
+        await api.client.put(f"{JOBS}/{name}", json=a_job(name), headers=admin)
+    body = {"action": "trigger", "jobs": names}
+
+    answers = await asyncio.gather(*(api.client.post(f"{JOBS}/bulk", json=body, headers=admin) for _ in range(8)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [429] * 7
+
+
+async def test_runs_replayed_in_bulk_count_as_triggers(api: Whole) -> None:
+    await api.job()
+    for _ in range(9):
+        await api.client.post(f"{JOBS}/report/trigger")
+    assert len(await fail_waiting_runs(api, "report")) == 9
+    change_authenticator(api, triggers=Limits(1, elapsed=api.time.elapsed))
+    admin = {"Authorization": f"Bearer {await api.token(Role.ADMIN)}"}
+    body = {"all": True, "per_minute": 60_000}
+
+    tried = await api.client.post("/api/v1/runs/replay?dry_run=true", json=body, headers=admin)
+    first = await api.client.post("/api/v1/runs/replay", json=body, headers=admin)
+    second = await api.client.post("/api/v1/runs/replay", json=body, headers=admin)
+    assert (tried.json()["matched"], len(first.json()["done"]), second.status_code) == (9, 9, 429)
+
+
+async def test_a_bulk_trigger_cannot_multiply_a_large_payload(api: Whole) -> None:
+    admin = {"Authorization": f"Bearer {await api.token(Role.ADMIN)}"}
+    names = [f"bulk-{number}" for number in range(20)]
+    for name in names:
+        await api.client.put(f"{JOBS}/{name}", json=a_job(name), headers=admin)
+    body = {"action": "trigger", "jobs": names, "payload": "x" * 900_000}
+
+    refused = await api.client.post(f"{JOBS}/bulk", json=body, headers=admin)
+    fewer = await api.client.post(f"{JOBS}/bulk", json={**body, "jobs": names[:2]}, headers=admin)
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/payload")
+    assert (fewer.status_code, len(fewer.json()["done"])) == (200, 2)
+
+
+async def test_requests_of_one_token_wait_while_four_are_handled(api: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    await api.job()
+    one, two = [{"Authorization": f"Bearer {await api.token(Role.ADMIN, name)}"} for name in ("one", "two")]
+    begun, go_on = [], asyncio.Event()
+    overview = History.overview
+
+    async def slow(history: History, since: datetime) -> Overview:
+        begun.append(since)
+        await go_on.wait()
+        return await overview(history, since)
+
+    monkeypatch.setattr(History, "overview", slow)
+    asked = [asyncio.create_task(api.client.get("/api/v1/stats", headers=one)) for _ in range(10)]
+    asked.append(asyncio.create_task(api.client.post(f"{JOBS}/report/trigger", headers=one)))
+    for _ in range(200):
+        await asyncio.sleep(0)
+    other = await api.client.get(f"{JOBS}/report", headers=two)
+    assert (len(begun), [task.done() for task in asked], other.status_code) == (4, [False] * 11, 200)
+
+    go_on.set()
+    assert [answer.status_code for answer in await asyncio.gather(*asked)] == [200] * 10 + [201]
+
+
+async def test_a_token_revoked_while_its_request_waits_is_refused(api: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    await api.job()
+    await api.token(Role.ADMIN, "other")
+    token, text = await api.control.access.create("one", Role.ADMIN, "test")
+    one = {"Authorization": f"Bearer {text.reveal()}"}
+    go_on = asyncio.Event()
+    overview = History.overview
+
+    async def slow(history: History, since: datetime) -> Overview:
+        await go_on.wait()
+        return await overview(history, since)
+
+    monkeypatch.setattr(History, "overview", slow)
+    asked = [asyncio.create_task(api.client.get("/api/v1/stats", headers=one)) for _ in range(4)]
+    waiting = [
+        asyncio.create_task(api.client.get("/api/v1/stats", headers=one)),
+        asyncio.create_task(api.client.post(f"{JOBS}/report/trigger", headers=one)),
+    ]
+    for _ in range(200):
+        await asyncio.sleep(0)
+    monkeypatch.setattr(access.clock, "elapsed", lambda: 1e12)
+    await api.control.access.revoke(token.id, "test")
+    go_on.set()
+
+    assert [answer.status_code for answer in await asyncio.gather(*waiting)] == [401, 401]
+    await asyncio.gather(*asked)
 
 
 async def test_an_import_with_a_too_large_content_length_is_refused_at_once(api: Whole) -> None:

@@ -2,11 +2,15 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
+from hourbell.api import job_bulk
+from hourbell.api.limits import MAX_REQUESTS_PER_CALLER
+from hourbell.core.formats.convert import Converted
 from hourbell.core.values.strict_json import MAX_VALUES
 from tests.api.whole import HOOK, Whole, a_job, whole_api
 from tests.database import BACKENDS
@@ -70,7 +74,7 @@ async def test_the_largest_allowed_number_of_values_is_accepted(api: Whole) -> N
     assert (answer.status_code, answer.json()["payload"]) == (201, payload)
 
 
-@pytest.mark.parametrize(("payload", "at_once"), [(LARGE, 1), (["x"], 5)])
+@pytest.mark.parametrize(("payload", "at_once"), [(LARGE, 1), (["x"], MAX_REQUESTS_PER_CALLER)])
 async def test_large_bodies_are_handled_one_at_a_time(payload: object, at_once: int) -> None:
     handled, peak = 0, 0
 
@@ -91,3 +95,23 @@ async def test_large_bodies_are_handled_one_at_a_time(payload: object, at_once: 
     assert [answer.status_code for answer in answers] == [201] * 5
     assert [answer.status_code for answer in bad] == [422] * 5
     assert peak == at_once
+
+
+async def test_other_large_bodies_do_not_wait_for_a_conversion(api: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    convert = job_bulk.convert_crontab
+
+    def slow(text: str, timezone: str | None) -> Converted:
+        begun.set()
+        assert go_on.wait(30)
+        return convert(text, timezone)
+
+    monkeypatch.setattr(job_bulk, "convert_crontab", slow)
+    body = {"format": "crontab", "text": "@daily a\n" * 2_000}
+    conversion = asyncio.create_task(send(api, "POST", "/convert", body))
+    assert await asyncio.to_thread(begun.wait, 30)
+    made = await send(api, "POST", "", a_job("large", payload=LARGE))
+    timeline = await api.client.get("/api/v1/timeline")
+    go_on.set()
+
+    assert (made.status_code, timeline.status_code, (await conversion).status_code) == (201, 200, 200)

@@ -9,7 +9,8 @@ import asyncio
 import contextlib
 import hmac
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
@@ -32,12 +33,14 @@ from hourbell.api.cross_site import (
 from hourbell.api.limits import (
     MAX_HELD_BYTES,
     MAX_HELD_BYTES_PER_CALLER,
+    MAX_REQUESTS_PER_CALLER,
     UNKNOWN_TOKENS_PER_SECOND,
     ConcurrencyLimits,
     HeldBytes,
     Limits,
     LoginLimits,
     Repeats,
+    Turns,
     address_group,
     import_limits,
     stream_limits,
@@ -74,6 +77,7 @@ class Authenticator:
     import_bytes: int = 1024**3
     refusals: Repeats = field(default_factory=lambda: Repeats(elapsed=clock.elapsed))
     held: HeldBytes = field(default_factory=lambda: HeldBytes(MAX_HELD_BYTES_PER_CALLER, MAX_HELD_BYTES))
+    turns: Turns = field(default_factory=lambda: Turns(MAX_REQUESTS_PER_CALLER))
     large_body: asyncio.Lock = field(default_factory=asyncio.Lock)  # held while one large body is handled
 
     def install(self, app: Starlette) -> None:
@@ -195,6 +199,14 @@ async def check_open_mode(request: Request) -> None:
     with contextlib.suppress(StoreUnavailable):
         if authenticator.is_local and await authenticator.access.is_open():
             _check_local(request)
+
+
+async def read_in_turn(request: Request, found: "CallerDep") -> AsyncIterator[None]:
+    """Handle a request without a body while holding one of its caller's turns; one with a body waits for its body."""
+    has_body = request.method not in ("GET", "HEAD", "DELETE")
+    async with nullcontext() if has_body else authenticator_of(request).turns.turn(found.limited_as):
+        await check_again(request, came_at_once=True)
+        yield
 
 
 CallerDep = Annotated[Caller, Depends(caller)]

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from hourbell.api import applying, events, imports, job_bulk, jobs, overview, runs, sessions, timeline
-from hourbell.api.access import Authenticator, caller, caller_or_local, check_open_mode, is_known
+from hourbell.api.access import Authenticator, caller, caller_or_local, check_open_mode, is_known, read_in_turn
 from hourbell.api.docs_page import DOCS_POLICY, docs_page
 from hourbell.api.documented import responses
 from hourbell.api.health import Readiness, health_endpoints
@@ -90,7 +90,8 @@ def build_app(
 
 def _api() -> APIRouter:
     """Build the router of the REST API. Every route except the login authenticates the caller first."""
-    closed = APIRouter(dependencies=[Depends(caller), Depends(known_parameters)], generate_unique_id_function=_name)
+    guards = [Depends(caller), Depends(known_parameters), Depends(read_in_turn, scope="function")]
+    closed = APIRouter(dependencies=guards, generate_unique_id_function=_name)
     for prefix in ("jobs", "schedules"):
         name = _name if prefix == "jobs" else _schedule_name
         closed.include_router(applying.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)

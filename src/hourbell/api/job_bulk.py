@@ -1,21 +1,18 @@
 """The routes that act on many jobs, convert other formats to jobs, and create the demo jobs."""
 
-from functools import partial
-from typing import Annotated
-
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from hourbell.answers import jobs as job_answers
 from hourbell.api import bodies, render, shapes
-from hourbell.api.access import Caller, authenticator_of, caller
+from hourbell.api.access import CallerDep
 from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute
 from hourbell.api.jobs import DryRun
 from hourbell.api.render import answer
-from hourbell.api.users import Admin, ControlDep, Editor, JsonBody, Operator, limited_trigger, read
-from hourbell.control.calculations import calculate_much
+from hourbell.api.users import Admin, ControlDep, Editor, JsonBody, Operator, limit_triggers, read
+from hourbell.control.calculations import convert
 from hourbell.control.job_bulk import BulkChange, JobAction
 from hourbell.control.values import JobQuery, JobSort
 from hourbell.core.formats.convert import check_timezone, convert_crontab, convert_jobs_file
@@ -35,7 +32,7 @@ async def bulk_jobs(
     request: Request,
     control: ControlDep,
     user: Operator,
-    found: Annotated[Caller, Depends(caller)],
+    found: CallerDep,
     body: JsonBody,
     dry_run: DryRun = False,
 ) -> Response:
@@ -47,14 +44,14 @@ async def bulk_jobs(
     Deleting and tagging need the role editor.
     """
     given = read(bodies.JobBulkBody, body)
-    is_trigger = given.action is JobAction.TRIGGER and not dry_run
-    if is_trigger:
-        await limited_trigger(request, found)
     change = BulkChange(given.action, given.note, given.until, tuple(given.tags), given.payload)
     wanted = given.jobs if given.filter is None else _query(given.filter)
-    result = await control.job_bulk.act(change, wanted or (), user, expect=given.expect, dry_run=dry_run)
-    if is_trigger:
-        authenticator_of(request).triggers.charge(found.limited_as, max(0, len(result.done) - 1))
+
+    def admit(count: int) -> None:
+        if given.action is JobAction.TRIGGER:
+            limit_triggers(request, found, count)
+
+    result = await control.job_bulk.act(change, wanted or (), user, expect=given.expect, dry_run=dry_run, admit=admit)
     return JSONResponse(answer(job_answers.JobBulk, result, dry_run=dry_run))
 
 
@@ -80,8 +77,12 @@ async def convert_jobs(user: Editor, body: JsonBody) -> Response:
     given = read(bodies.ConvertBody, body)
     if (error := check_timezone(given.timezone)) is not None:
         raise BodyError([FieldError("/timezone", error)])
-    crontab = partial(convert_crontab, given.text, given.timezone)
-    found = await calculate_much(crontab if given.format == "crontab" else partial(convert_jobs_file, given.text))
+    return await convert(_converted, given)
+
+
+def _converted(given: bodies.ConvertBody) -> Response:
+    is_crontab = given.format == "crontab"
+    found = convert_crontab(given.text, given.timezone) if is_crontab else convert_jobs_file(given.text)
     return JSONResponse(answer(job_answers.Converted, found, source=found.source or given.source))
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from starlette.requests import Request
 
-from hourbell.api.access import Caller, authenticator_of, check_again
+from hourbell.api.access import Caller, authenticator_of, caller, check_again
 from hourbell.api.problems import Problem
 from hourbell.core.values.strict_json import MAX_VALUES, parse_json
 
@@ -22,6 +22,7 @@ MAX_VALUES_OF = {  # by path; each job in the body has its own limit
     "/api/v1/jobs/apply": 10 * MAX_VALUES,
     "/api/v1/schedules/apply": 10 * MAX_VALUES,
 }
+CONVERSIONS = ("/api/v1/jobs/convert", "/api/v1/schedules/convert")  # take seconds, and have a queue of their own
 _MAX_LENGTH_DIGITS = 19
 _LARGE_BYTES = 8 * 1024
 _large_bodies = ThreadPoolExecutor(1, "large-bodies")  # one thread: large bodies queue up and delay nothing else
@@ -67,12 +68,14 @@ async def optional_json_body_in_turn(request: Request) -> AsyncIterator[object]:
 
 @asynccontextmanager
 async def _turn(request: Request) -> AsyncIterator[None]:
-    """Handle large bodies one at a time: once this body is complete, wait for those before it.
+    """Once the body is complete, wait for a turn of the caller, and with a large body for those before it.
 
     Handling a large body is slow in any thread: many at once would delay runs by seconds.
     """
-    is_large = len(await read_body(request)) > _LARGE_BYTES
-    async with authenticator_of(request).large_body if is_large else nullcontext():
+    is_large = len(await read_body(request)) > _LARGE_BYTES and request.url.path not in CONVERSIONS
+    authenticator, found = authenticator_of(request), await caller(request)
+    async with authenticator.turns.turn(found.limited_as), authenticator.large_body if is_large else nullcontext():
+        await check_again(request, came_at_once=True)
         yield
 
 

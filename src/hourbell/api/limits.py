@@ -3,9 +3,11 @@
 Pure arithmetic on the clock that is passed in. Memory is bounded: the callers that were seen longest ago are evicted.
 """
 
+import asyncio
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
@@ -22,6 +24,7 @@ _SOON = {"Retry-After": "1", "Connection": "close"}  # the rest of the body is n
 UNKNOWN_TOKENS_PER_SECOND = 5  # lookups of unknown tokens per address
 MAX_STREAMS = 500  # per process
 MAX_IMPORTS_PER_CALLER, MAX_IMPORTS = 2, 8
+MAX_REQUESTS_PER_CALLER = 4
 MAX_HELD_BYTES_PER_CALLER, MAX_HELD_BYTES = 32 * 1024 * 1024, 256 * 1024 * 1024
 
 
@@ -123,6 +126,31 @@ class ConcurrencyLimits:
         self._open[caller] -= 1
         if not self._open[caller]:
             del self._open[caller]
+
+
+class Turns:
+    """A limit on the requests of a caller that are handled at once; the others wait, in their order.
+
+    Requests share the event loop with the engine. Twenty slow ones of one caller, taken in turn, would otherwise go
+    before every step of a run.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._callers: dict[str, tuple[asyncio.Semaphore, int]] = {}  # and how many requests wait or are handled
+
+    @asynccontextmanager
+    async def turn(self, caller: str) -> AsyncIterator[None]:
+        """Wait for a turn, and hold it."""
+        turns, count = self._callers.get(caller) or (asyncio.Semaphore(self._at_once), 0)
+        self._callers[caller] = turns, count + 1
+        try:
+            async with turns:
+                yield
+        finally:
+            turns, count = self._callers.pop(caller)
+            if count > 1:
+                self._callers[caller] = turns, count - 1
 
 
 def stream_limits(per_caller: int = MAX_STREAMS, total: int = MAX_STREAMS) -> ConcurrencyLimits:

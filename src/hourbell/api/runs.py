@@ -1,25 +1,28 @@
 """The routes of runs: list them, and replay, cancel or discard one run or all that match."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from hourbell.answers import runs
 from hourbell.answers.runs import Cancelled, Done, Refused, Replayed
 from hourbell.api import bodies, render, shapes
+from hourbell.api.access import CallerDep
 from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute
 from hourbell.api.pages import page_response
 from hourbell.api.render import answer
-from hourbell.api.users import ControlDep, JsonBody, Operator, Viewer, limited_trigger, read
+from hourbell.api.users import ControlDep, JsonBody, Operator, Viewer, limit_triggers, limited_trigger, read
 from hourbell.api.values import Cursor, Instant, Limit, Subject
 from hourbell.control.control import Control
 from hourbell.control.pages import Page
 from hourbell.control.runs import BulkAction, BulkResult, RunFilter
-from hourbell.control.user import User
+from hourbell.control.user import User, admit_all
 from hourbell.control.values import RunView
 from hourbell.core.run.states import RunState
 
@@ -111,10 +114,18 @@ async def list_groups(
     responses=responses(shapes.BulkAnswer, 404, 409, has_body=True),
     openapi_extra=takes(bodies.ReplayAllBody),
 )
-async def replay_runs(control: ControlDep, user: Operator, body: JsonBody, dry_run: DryRun = False) -> Response:
+async def replay_runs(
+    request: Request, control: ControlDep, user: Operator, found: CallerDep, body: JsonBody, dry_run: DryRun = False
+) -> Response:
     """Replay the dead letters that match, up to 1,000 per call. The replays become ready at a limited rate."""
     given = read(bodies.ReplayAllBody, body)
-    return await _all(control, BulkAction.REPLAY, given, user, dry_run=dry_run, per_minute=given.per_minute)
+
+    def admit(count: int) -> None:
+        limit_triggers(request, found, count)
+
+    return await _all(
+        control, BulkAction.REPLAY, given, user, dry_run=dry_run, per_minute=given.per_minute, admit=admit
+    )
 
 
 @router.post(
@@ -196,12 +207,15 @@ async def _all(
     *,
     dry_run: bool,
     per_minute: int = 60_000,
+    admit: Callable[[int], None] = admit_all,
 ) -> Response:
     wanted = await _filter(control, given)
     if dry_run:
         found, has_more = await control.runs.matching(action, wanted, given.limit)
         return JSONResponse(_bulk(BulkResult((), (), has_more), len(found), dry_run=True))
-    result = await control.runs.all_matching(action, wanted, user, limit=given.limit, per_minute=per_minute)
+    result = await control.runs.all_matching(
+        action, wanted, user, limit=given.limit, per_minute=per_minute, admit=admit
+    )
     return JSONResponse(_bulk(result, len(result.done) + len(result.refused), dry_run=False))
 
 

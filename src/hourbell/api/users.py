@@ -60,8 +60,15 @@ def read(model: type[Model], body: object) -> Model:
 
 async def limited_trigger(request: Request, found: Annotated[Caller, Depends(caller)]) -> None:
     """Apply the rate limit for manual triggers and replays, in addition to the limit on requests."""
-    if wait := authenticator_of(request).triggers.take(found.limited_as):
+    limit_triggers(request, found, 1)
+
+
+def limit_triggers(request: Request, found: Caller, count: int) -> None:
+    """Count manual triggers. Any number is admitted at once, and delays the caller's next ones."""
+    triggers = authenticator_of(request).triggers
+    if wait := triggers.take(found.limited_as):
         raise too_many(wait)
+    triggers.charge(found.limited_as, max(0, count - 1))
 
 
 async def known_parameters(request: Request) -> None:

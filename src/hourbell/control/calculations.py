@@ -14,6 +14,7 @@ Arguments = TypeVarTuple("Arguments")
 
 _RECURRENCE = "RRULE"  # in the text of every recurrence rule, and of no other schedule
 _thread = ThreadPoolExecutor(1, "calculations")  # calculations queue up and delay nothing else
+_conversions = ThreadPoolExecutor(1, "conversions")  # take seconds, for which no calculation waits
 
 
 async def calculate(schedule: str, call: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
@@ -26,3 +27,8 @@ async def calculate(schedule: str, call: Callable[[*Arguments], T], *arguments: 
 async def calculate_much(call: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
     """Run a calculation in the thread, whatever the schedule."""
     return await asyncio.get_running_loop().run_in_executor(_thread, call, *arguments)
+
+
+async def convert(call: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
+    """Run the conversion of a text in a thread of its own."""
+    return await asyncio.get_running_loop().run_in_executor(_conversions, call, *arguments)

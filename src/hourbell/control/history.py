@@ -155,7 +155,7 @@ class History:
         """Return a job, statistics of its newest ended runs, and True if there may be more runs than were sampled."""
         view = await self._jobs.get(ref, deleted=True)
         ended = await self._lists.ended(view.job.id, since, MAX_SAMPLED_RUNS)
-        return view, summarize(ended), len(ended) == MAX_SAMPLED_RUNS
+        return view, await calculate_much(summarize, ended), len(ended) == MAX_SAMPLED_RUNS
 
     async def overview(self, since: datetime) -> Overview:
         return await self._lists.overview(since)

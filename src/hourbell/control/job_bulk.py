@@ -1,5 +1,6 @@
 """Bulk actions on jobs: named ones, or all that match a filter, each in its own transaction."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -8,16 +9,17 @@ from uuid import UUID
 
 from hourbell.control.history import History
 from hourbell.control.jobs import Jobs, check_pause
-from hourbell.control.pages import MAX_PAGE_ITEMS
-from hourbell.control.user import NotAllowed, User
+from hourbell.control.user import NotAllowed, User, admit_all
 from hourbell.core.access.roles import Role
-from hourbell.core.values.field_errors import BodyError
+from hourbell.core.values.field_errors import BodyError, FieldError
 from hourbell.store.control import ControlStore
 from hourbell.store.errors import Conflict
 from hourbell.store.lists import JobQuery, JobState, JobView
 
 MAX_CHANGED_JOBS = 1_000  # jobs that a call changes
 MAX_MATCHED_JOBS = 10_000  # jobs that a filter is evaluated for
+_MATCHED_AT_ONCE = 100  # jobs that are read at once: the engine has its turns between them
+MAX_PAYLOAD_BYTES = 16 * 1024 * 1024  # of all runs of a call, each of which stores its payload
 
 
 class JobAction(StrEnum):
@@ -68,6 +70,13 @@ class Matched:
     has_more: bool = False
 
 
+def _check_payload(payload: object, jobs: int) -> None:
+    size = len(json.dumps(payload))
+    if size * jobs > MAX_PAYLOAD_BYTES:
+        message = f"{size:,} bytes for each of {jobs} jobs are more than {MAX_PAYLOAD_BYTES:,} bytes"
+        raise BodyError([FieldError("/payload", message, "choose fewer jobs, or a shorter payload")])
+
+
 @dataclass(frozen=True, slots=True)
 class ChangedJob:
     id: UUID
@@ -106,12 +115,14 @@ class JobBulk:
         *,
         expect: int | None = None,
         dry_run: bool = False,
+        admit: Callable[[int], None] = admit_all,
     ) -> JobBulkResult:
         """Act on the jobs, at most 1,000 of them; a dry run counts them.
 
         Jobs of a filter that the action would not change are counted and left alone, so a further call continues with
-        the rest. Raises Conflict (`count_changed`), and changes nothing, if not as many jobs match as expected. A call
-        with an idempotency key acts once: if it was interrupted, repeating it raises `AlreadyAsked`.
+        the rest. Raises Conflict (`count_changed`), and changes nothing, if not as many jobs match as expected. `admit`
+        is called with the number of jobs before the first is changed, and may raise. A call with an idempotency key
+        acts once: if it was interrupted, repeating it raises `AlreadyAsked`.
         """
         user.must_be(_NEEDED.get(change.action, Role.OPERATOR), f"to {change.action} jobs")
         check_pause(change.note, change.until, self._now())
@@ -122,6 +133,8 @@ class JobBulk:
             )
         if dry_run:
             return JobBulkResult(matched.count, has_more=matched.has_more)
+        _check_payload(change.payload, len(matched.pending))
+        admit(len(matched.pending))
         await self._store.take_key(user.actor(self._now()))
         one = replace(user, request=replace(user.request, key=None))  # the key belongs to the whole call
         done: list[ChangedJob] = []
@@ -153,7 +166,7 @@ class JobBulk:
     async def _match_filter(self, change: BulkChange, query: JobQuery) -> Matched:
         count, pending, cursor = 0, [], None
         while count < MAX_MATCHED_JOBS:
-            page = await self._history.jobs(query, MAX_PAGE_ITEMS, cursor)
+            page = await self._history.jobs(query, _MATCHED_AT_ONCE, cursor)
             count += len(page.items)
             pending += [view for view in page.items if change.is_pending(view)]
             cursor = page.next_cursor

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
+from hourbell.control.calculations import calculate_much
 from hourbell.control.jobs import key_used_before
 from hourbell.control.pages import MAX_PAGE_ITEMS, BadCursor, Page, cursor_of, number_of, parts_of, position_of
-from hourbell.control.user import User
+from hourbell.control.user import User, admit_all
 from hourbell.control.waiting import waits_for
 from hourbell.core.access.roles import Role
 from hourbell.core.run.states import ENDS, WAITING, RunState
@@ -175,10 +176,9 @@ class Runs:
         At most 5,000 runs are looked at.
         """
         found = await self._lists.failed_runs(_dead_letters(wanted), MAX_GROUPED_RUNS + 1)
-        return FailureGroups(
-            _grouped([run for run in found[:MAX_GROUPED_RUNS] if run.cleared_at is None])[:limit],
-            len(found) > MAX_GROUPED_RUNS,
-        )
+        failed = [run for run in found[:MAX_GROUPED_RUNS] if run.cleared_at is None]
+        groups = await calculate_much(_grouped, failed)
+        return FailureGroups(groups[:limit], len(found) > MAX_GROUPED_RUNS)
 
     async def matching(self, action: BulkAction, wanted: RunFilter, limit: int) -> tuple[list[UUID], bool]:
         """Return up to `limit` runs that a bulk action applies to, and True if there are more."""
@@ -202,7 +202,7 @@ class Runs:
         found: list[UUID] = []
         while len(found) <= limit:
             page = await self._lists.failed_runs(query, _SCANNED_AT_ONCE, position)
-            found += [run.id for run in page if run.cleared_at is None and run.fingerprint == wanted.fingerprint]
+            found += await calculate_much(_ids_of_cause, page, wanted.fingerprint)
             if len(page) < _SCANNED_AT_ONCE:
                 break
             key = page[-1].finished_at if query.job_id is None else page[-1].scheduled_at
@@ -210,17 +210,25 @@ class Runs:
         return found[:limit], len(found) > limit
 
     async def all_matching(
-        self, action: BulkAction, wanted: RunFilter, user: User, *, limit: int, per_minute: int
+        self,
+        action: BulkAction,
+        wanted: RunFilter,
+        user: User,
+        *,
+        limit: int,
+        per_minute: int,
+        admit: Callable[[int], None] = admit_all,
     ) -> BulkResult:
         """Act on the runs that match, each in its own transaction; replays become ready at the rate `per_minute`.
 
-        Replayed and discarded runs match no more, so a further call continues with the rest. A call with an idempotency
-        key acts once: if it was interrupted, repeating it raises `AlreadyAsked`.
+        Replayed and discarded runs match no more, so a further call continues with the rest. `admit` is called with
+        the number of runs before the first is changed, and may raise. A call with an idempotency key acts once: if it
+        was interrupted, repeating it raises `AlreadyAsked`.
         """
         user.must_be(Role.OPERATOR, f"to {action} runs")
-        _states(action, wanted)  # checked first: a refused call must not use up its key
-        await self._store.take_key(user.actor(self._now()))
         found, has_more = await self.matching(action, wanted, limit)
+        admit(len(found))
+        await self._store.take_key(user.actor(self._now()))  # last: a refused call must not use up its key
         done: list[tuple[UUID, UUID | None]] = []
         refused: list[tuple[UUID, str]] = []
         now, apart = self._now(), timedelta(minutes=1) / per_minute
@@ -243,6 +251,10 @@ class Runs:
             case BulkAction.DISCARD:
                 await self._store.discard_run(run_id, actor)
         return None
+
+
+def _ids_of_cause(runs: Sequence[FailedRun], fingerprint: str | None) -> list[UUID]:
+    return [run.id for run in runs if run.cleared_at is None and run.fingerprint == fingerprint]
 
 
 def _states(action: BulkAction, wanted: RunFilter) -> Sequence[RunState]:
