@@ -60,13 +60,13 @@ class Database(Protocol):
         """A table's rows, with ids as UUIDs, instants as datetimes and JSON as values."""
 
     async def migrate(self) -> list[Migration]:
-        """Bring the schema up to date, as a process that starts does."""
+        """Migrate the schema, as a starting process does."""
 
     async def sql(self, statement: str) -> None:
         """Execute SQL as a user with a SQL prompt would. Tables are written `hourbell.jobs`, on every backend."""
 
     async def set_clock(self, moment: datetime) -> None:
-        """Let the database's own clock stand at a moment for every later `sql`."""
+        """Set the database's own clock to a fixed moment for every later `sql`."""
 
 
 class PostgresDatabase:

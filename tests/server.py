@@ -114,7 +114,7 @@ def crash(folder: Path) -> None:
 
 
 def watch(folder: Path) -> None:
-    """See to it that the server ends and the folder goes when the process named in its file `pytest` is gone."""
+    """Stop the server and remove the folder when the process named in its file `pytest` has ended."""
     quiet = subprocess.DEVNULL
     watcher = ["sh", "-c", _WATCHER, str(folder)]
     subprocess.run(watcher, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, check=True)

@@ -37,7 +37,7 @@ def measured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 
 
 def play(module: str, **settings: object) -> None:
-    """Let an peer do its work once."""
+    """Let a peer do its work once."""
     peer = Peer(module, **settings)
     try:
         peer.ask()
@@ -46,7 +46,7 @@ def play(module: str, **settings: object) -> None:
 
 
 def number(database: Database, asked: str) -> int:
-    """The one number that is asked for, of tables that are written `hourbell.runs`."""
+    """Return the number that a query selects. Tables are written `hourbell.runs`."""
     [(found,)] = database.ask(f"select {asked if database.name == 'PostgreSQL' else asked.replace('.', '_')}")
     return int(found)
 

@@ -1,4 +1,4 @@
-"""A node warns whoever defines a job that its host leads to where webhooks may not go."""
+"""A node logs a warning if a job's host resolves to a forbidden address."""
 
 from pathlib import Path
 

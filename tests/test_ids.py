@@ -1,4 +1,4 @@
-"""Ids of what has none of its own: new each time, and in the order of their time."""
+"""Generated ids: new each time, and in the order of their time."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import RFC_4122

@@ -1,4 +1,4 @@
-"""A program whose job somebody else has: log, doctor and status say so, and the command they name solves it."""
+"""A program whose job has another owner: log, doctor and status report it, and the command they name solves it."""
 
 import os
 import re

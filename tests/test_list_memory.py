@@ -1,4 +1,4 @@
-"""Readers that ask for large lists and do not read the answers cost the service next to no memory."""
+"""Clients that request large lists and do not read the answers cost the service almost no memory."""
 
 import json
 import socket

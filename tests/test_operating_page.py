@@ -34,7 +34,7 @@ KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 
 
 class Operator:
-    """Somebody who does what the page says, in the folder of a node that is its service."""
+    """A user who follows the page, in the folder of a node that runs as its service."""
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
@@ -62,7 +62,7 @@ class Operator:
         assert made.status_code == 201, made.text
 
     def follow(self, step: Step) -> None:
-        """Do it; AssertionError if something else happens than is shown."""
+        """Run the command; AssertionError if the result differs from the page."""
         if step.command.startswith("systemctl "):
             self.stop()
             return

@@ -1,4 +1,4 @@
-"""Files that hold secrets are made for their owner alone, and refused or told of while everybody may open them."""
+"""Files that hold secrets are created for their owner alone, and refused or logged while everybody may open them."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""Jobs and runs made inside a user's own transaction: they are kept or undone with it, whatever the driver."""
+"""Jobs and runs created inside a user's own transaction are committed or rolled back with it, on every driver."""
 
 import json
 import subprocess

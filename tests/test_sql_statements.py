@@ -1,4 +1,4 @@
-"""Statements as drivers want them, and what is refused before a database sees it."""
+"""Statements in the form of each driver, and refusals before the database sees them."""
 
 import re
 import subprocess

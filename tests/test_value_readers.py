@@ -1,4 +1,4 @@
-"""Every kind of value is read the same whatever way it comes in: it is the same value, or it is refused alike."""
+"""Every kind of value is read the same by every endpoint, file and option: same value or same refusal."""
 
 import json
 import re

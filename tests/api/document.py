@@ -34,13 +34,13 @@ class Operation:
         return bool(self.described.get("requestBody", {}).get("required"))
 
     def at(self, **parts: str) -> str:
-        """The path with its parameters filled in; numbers are 1 unless they are given."""
+        """Return the path with its parameters filled in; numbers are 1 unless they are given."""
         return self.path.format_map({"version": "1", "entry": "1", **parts})
 
 
 @cache
 def document() -> dict[str, Any]:
-    """The document of an app that has nothing behind it."""
+    """Return the document of an app without a store."""
     nothing: Any = None
     authenticator = Authenticator(nothing, nothing, nothing, nothing, is_local=True)
     return describe(build_app(nothing, authenticator, nothing, Metrics(), version="test"))

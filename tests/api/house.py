@@ -78,7 +78,7 @@ class House:
             return await client.request(method, path, headers=sent, **more)
 
     def dump(self) -> str:
-        """Everything that the database holds."""
+        """Return all rows of the database."""
         tables = self.database.connection.execute("select name from sqlite_schema where type = 'table'").fetchall()
         return repr([self.database.connection.execute(f"select * from {name}").fetchall() for (name,) in tables])
 
@@ -124,7 +124,7 @@ async def open_house(
 
 
 def _things(access: Access) -> APIRouter:
-    """Things are tokens: the one change that access itself can make under a key."""
+    """Creates tokens: the only change of access that takes a key."""
     router = APIRouter(route_class=IdempotentRoute)
     viewer, operator = (
         Annotated[Caller, Depends(require_role(Role.VIEWER))],

@@ -1,4 +1,4 @@
-"""Commands of a page with the answers shown below them, and whether an answer is what is shown.
+"""Commands of a page with the answers shown below them, and a comparison of answers with them.
 
 In a `sh` block a command begins at the margin and goes on in indented lines. Comments below it show the status and the
 answer, in which `…` stands for anything.

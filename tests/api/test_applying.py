@@ -1,4 +1,4 @@
-"""POST /jobs/apply: all jobs of a source at once, as a plan and as a deed."""
+"""POST /jobs/apply: all jobs of a source at once, planned and applied."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -26,7 +26,7 @@ _NUMBERS = count()
 
 
 class World:
-    """A job with a waiting run and two that failed, a paused job, and a token: all there for one test."""
+    """A job with a waiting run and two that failed, a paused job, and a token: created for one test."""
 
     def __init__(self, api: Whole, admin: tuple[UUID, str], viewer: str) -> None:
         self.api = api

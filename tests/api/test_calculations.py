@@ -1,4 +1,4 @@
-"""While a schedule is calculated for a caller, the event loop goes on: deliveries share it."""
+"""The event loop is not blocked while a schedule is calculated for a caller: deliveries share it."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 NEVER = "RRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=30"
 LEAP_DAYS = "RRULE:FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29"
-MAX_SHARE = 0.5  # of the time of a request, for which the event loop may stand still
+MAX_SHARE = 0.5  # of the time of a request, for which the event loop may be blocked
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def job(name: str, schedule: str) -> dict[str, Any]:
 
 
 async def standstill(api: Whole, method: str, path: str, body: object = None) -> float:
-    """The longest time for which the loop stood still during a request, as a share of the request's time."""
+    """Return the longest block of the event loop during a request, as a share of the request's time."""
     longest, is_over = 0.0, asyncio.Event()
 
     async def turn() -> None:

@@ -29,7 +29,7 @@ ALLOWED = "public.run_daily_cleanup(integer)"
 
 @pytest.fixture
 def receiver(tmp_path: Path) -> Iterator[int]:
-    """The port of the receiver that the page tells to start."""
+    """The port of the receiver that the page starts."""
     port = free_port()
     folder = tmp_path / "receiver"
     folder.mkdir()
@@ -45,7 +45,7 @@ def receiver(tmp_path: Path) -> Iterator[int]:
 
 
 class Reader:
-    """Somebody who types what the page says, in a folder beside the server's database."""
+    """A user who types the page's commands, in a folder beside the server's database."""
 
     def __init__(self, folder: Path, server: Server, receiver: int, **settings: str) -> None:
         self._folder = folder
@@ -58,7 +58,7 @@ class Reader:
         self._answer = ""
 
     def follow(self, step: Step) -> None:
-        """Do what it says; AssertionError if something else happens than is shown."""
+        """Run the commands; AssertionError if the result differs from the page."""
         if reported := RESPONSE_FIELD.fullmatch(step.command):
             self._environment[reported[1]] = str(json.loads(self._answer)[reported[2]])
         elif assigned := ASSIGNED.fullmatch(step.command):

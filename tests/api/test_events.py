@@ -1,4 +1,4 @@
-"""Server-sent events over a real connection: what is told, to whom, from where on, and how it ends."""
+"""Server-sent events over a real connection: content, recipients, resumption and end."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ class ServerEvent:
 
 
 class Stream:
-    """An answer that goes on, read block by block."""
+    """A streamed response, read block by block."""
 
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
@@ -59,7 +59,7 @@ class Stream:
         return None
 
     async def event(self) -> ServerEvent:
-        """The next event, past everything that is none."""
+        """Return the next event, skipping comments."""
         while (reported := await self.block()) is not None:
             if reported.event is not None:
                 return reported
@@ -73,7 +73,7 @@ class LiveApi:
 
     @asynccontextmanager
     async def listening(self, last_id: str | None = None, token: str | None = None) -> AsyncIterator[Stream]:
-        """Somebody who listens, from when the server has seen them on."""
+        """A listener, once the server has registered it."""
         headers = {} if last_id is None else {"Last-Event-ID": last_id}
         headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
         async with self.http.stream("GET", PATH, headers=headers) as response:
@@ -116,7 +116,7 @@ async def test_the_start_and_end_of_a_run_are_sent_as_events(live_api: LiveApi) 
     run_id = (await live_api.api.client.post("/api/v1/jobs/report/trigger")).json()["run_id"]
     at = int(live_api.api.time.now().timestamp()) * 1_000_000
     async with live_api.listening() as stream:
-        assert (await stream.event()).data["jobs"]  # made right before: told rather twice than never
+        assert (await stream.event()).data["jobs"]  # created just before: reported rather twice than never
         await live_api.api.database.sql(f"update hourbell.runs set state = 'running', started_at = {at}")
         begun = await stream.event()
         await live_api.api.database.sql(f"update hourbell.runs set state = 'failed', finished_at = {at}")

@@ -1,4 +1,4 @@
-"""A change asks little of the database: how often a call is handed over to it, on each."""
+"""A change makes few calls to the database: their number on each database."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any

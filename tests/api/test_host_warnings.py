@@ -1,4 +1,4 @@
-"""A job whose host leads to where webhooks may not go is stored, with a warning, however it is defined."""
+"""A job whose host resolves to a forbidden address is stored with a warning, however it is defined."""
 
 import json
 from collections.abc import AsyncIterator, Iterable

@@ -1,4 +1,4 @@
-"""Cheap requests do not hurt: raw sockets against a real `hourbell serve`, and what each is answered."""
+"""Cheap hostile requests do no harm: raw sockets against a real `hourbell serve`, and the responses."""
 
 import re
 import resource
@@ -29,7 +29,7 @@ async def tick(run):
 
 
 class Raw:
-    """A connection that sends what it is told to, and sees what comes back."""
+    """A raw connection that sends given bytes and records the response."""
 
     def __init__(self, server: Server) -> None:
         host, _, port = server.url.removeprefix("http://").partition(":")
@@ -40,7 +40,7 @@ class Raw:
         return self
 
     def trickle(self, data: bytes, seconds: float) -> bytes:
-        """Send a byte every so often until the other side has had enough; what it answered."""
+        """Send a byte at intervals until the other side responds; return the response."""
         for byte in data:
             if select.select([self.socket], [], [], seconds)[0]:
                 break
@@ -48,7 +48,7 @@ class Raw:
         return self.answer()
 
     def answer(self) -> bytes:
-        """Everything until the other side closes the connection."""
+        """Read until the other side closes the connection."""
         found = b""
         try:
             while part := self.socket.recv(65_536):
@@ -72,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Server]:
-    """A server that is short of patience and of room for one address."""
+    """A server with short timeouts and few connections per address."""
     settings = {
         "HOURBELL_HTTP_HEADER_TIMEOUT": "1s",
         "HOURBELL_HTTP_BODY_TIMEOUT": "1s",

@@ -1,4 +1,4 @@
-"""The time limits of a connection under virtual time: who is slow, and who is not."""
+"""The time limits of a connection under virtual time: which clients count as slow."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -79,7 +79,7 @@ class Transport:
 
 
 class Connection:
-    """A client's connection to an app that reads what it is told to."""
+    """A client's connection to an app that reads as the test says."""
 
     def __init__(self, *, limits: ConnectionLimits | None = None, reads: bool = True) -> None:
         self.loop, self.transport = Loop(), Transport()
@@ -109,7 +109,7 @@ Connect = Callable[..., Connection]
 
 @pytest.fixture
 async def connect() -> AsyncIterator[Connect]:
-    """Makes connections; those that are left end with the test, as their apps would wait forever."""
+    """Opens connections, and closes those left at the end of the test, as their apps would wait forever."""
     made: list[Connection] = []
 
     def make(**more: Any) -> Connection:

@@ -1,4 +1,4 @@
-"""A POST with a key acts once, and its answer is given again, or it is said why not."""
+"""A POST with a key acts once; a repetition gets the same response or an error with the reason."""
 
 import asyncio
 from collections.abc import Mapping
@@ -156,7 +156,7 @@ async def test_one_of_several_concurrent_calls_with_one_key_acts_and_all_get_its
 
 
 class Overtaken(AccessStore):
-    """A look at a key comes just before another call is committed."""
+    """A key is read just before another call is committed."""
 
     too_early = 0
 

@@ -1,4 +1,4 @@
-"""A job that cannot be planned says so, and everything that is wrong with it, wherever it is asked for."""
+"""A job that cannot be planned shows all its errors in every list and answer."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -30,7 +30,7 @@ async def api(request: pytest.FixtureRequest) -> AsyncIterator[Whole]:
 
 
 async def adopted(api: Whole) -> str:
-    """The error that adoption finds."""
+    """Return the error that adoption stores."""
     for _ in range(2):  # the first pass ends the version before the change
         await api.database.engine().plan_due(T0 + timedelta(days=1), 10, plan)
     error: str = (await api.client.get("/api/v1/jobs/report")).json()["error"]

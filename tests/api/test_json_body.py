@@ -1,4 +1,4 @@
-"""JSON bodies: the media type, the limit of 1 MiB, and no more is read than that."""
+"""JSON bodies: the media type and the limit of 1 MiB, past which nothing is read."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Definitions and payloads with very many values, which cost time wherever they go, are refused in every way in."""
+"""Definitions and payloads with very many values, which cost time everywhere, are refused everywhere."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Bodies, parameters and paths that nobody should send: refused with 4xx, and without taking much to do so."""
+"""Malformed bodies, parameters and paths: refused with 4xx, at little cost."""
 
 import base64
 import json

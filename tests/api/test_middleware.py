@@ -1,4 +1,4 @@
-"""The edge: ids, headers, addresses and one log line, for every answer there is."""
+"""The middleware: request ids, headers, addresses and one log line for every response."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""A database unreachable: every call says so and when to come back, the process lives on, and all resumes unaided."""
+"""An unreachable database: every call reports it, the process stays alive, and everything resumes by itself."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack

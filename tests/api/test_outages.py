@@ -1,4 +1,4 @@
-"""GET /outages, and what explain and the time line say of outages."""
+"""GET /outages, and outages in explain and on the time line."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta

@@ -33,7 +33,7 @@ async def listed(api: Whole, path: str) -> list[dict[str, Any]]:
 
 
 async def whole_value(api: Whole, item: dict[str, Any], field: str) -> object:
-    """The value that a list leaves out, by the link beside it."""
+    """Return the value that a list leaves out, by the link beside it."""
     [mark] = [mark for mark in item["omitted"] if mark["field"] == field]
     found = (await api.client.get(mark["url"])).json()
     assert "omitted" not in found

@@ -1,4 +1,4 @@
-"""Parameters and fields that mean nothing cost little, and nothing at all is done for a caller without a token."""
+"""Unknown parameters and fields cost little, and nothing is done for a caller without a token."""
 
 from collections.abc import AsyncIterator
 from typing import Any

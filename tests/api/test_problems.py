@@ -1,4 +1,4 @@
-"""Every way to fail is a problem by RFC 9457 that tells nothing of the inside."""
+"""Every failure is a problem by RFC 9457 that reveals no internals."""
 
 import logging
 from typing import Annotated

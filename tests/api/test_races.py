@@ -1,4 +1,4 @@
-"""Many at the same moment: each change happens once, one of them wins, and the others are told."""
+"""Concurrent changes: each happens once, one caller wins, and the others get an error."""
 
 import asyncio
 import json

@@ -107,7 +107,7 @@ def running() -> Iterator[Server]:
 
 
 def cases(operation: Operation, run_id: str) -> SearchStrategy[schemathesis.Case]:
-    """Calls as the document has them and as it forbids them, about anything and about what is there."""
+    """Calls that the document allows and forbids, about unknown and existing objects."""
     found = SCHEMA[operation.path][operation.method]
     kinds = [found.as_strategy(mode) for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)]
     there = {"{job}": {"job": "report"}, "{run}": {"run": run_id}}
@@ -120,7 +120,7 @@ def cases(operation: Operation, run_id: str) -> SearchStrategy[schemathesis.Case
 
 
 def known(operation: Operation, run_id: str) -> SearchStrategy[schemathesis.Case]:
-    """Calls as the document has them, about the job and the run that are there."""
+    """Calls that the document allows, about the existing job and run."""
     part = {"job": "report"} if "{job}" in operation.path else {"run": run_id}
     return SCHEMA[operation.path][operation.method].as_strategy(GenerationMode.POSITIVE, path_parameters=part)
 

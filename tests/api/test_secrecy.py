@@ -1,4 +1,4 @@
-"""Secrets go in and stay in: looked for in every answer, log line, object and table, but where each is told once."""
+"""No secret leaks: all answers, log lines, objects and tables are searched, except where it is shown once."""
 
 import base64
 import json
@@ -50,7 +50,7 @@ class Canaries:
         return answer
 
     async def ask_for(self, field: str, method: str, path: str, **more: Any) -> None:
-        """Ask for a secret, which this answer tells and no other."""
+        """Create a secret, which only this answer shows."""
         answer = await self.ask(method, path, **more)
         self.answers.pop()
         assert answer.is_success, answer.text
@@ -120,7 +120,7 @@ class Canaries:
             self.answers.append(await self.api.client.get(JOBS, headers=given))
 
     async def read(self) -> None:
-        """Read everything there is to read."""
+        """Call every reading endpoint."""
         run = (await self.ask("GET", "/api/v1/runs")).json()["items"][0]["id"]
         for job in ("given", "made"):
             for each in distinct_operations():

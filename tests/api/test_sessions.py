@@ -1,4 +1,4 @@
-"""A token becomes a cookie that only our page can use; wrong logins are slowed down and told nothing."""
+"""A token becomes a cookie that only our page can use; wrong logins are slowed down and learn nothing."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""However many ask how a node does, the database is asked now and then."""
+"""Many health checks cause few queries."""
 
 import asyncio
 

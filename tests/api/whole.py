@@ -1,4 +1,4 @@
-"""The whole API on a database, without a network: what a test asks, control answers and the store keeps."""
+"""The whole API on a database, without a network: requests, control and the store."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

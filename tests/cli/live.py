@@ -1,4 +1,4 @@
-"""The command line beside a real node and something that it calls, piped and on a terminal."""
+"""The command line beside a real node and a receiver, piped and on a terminal."""
 
 import json
 import os
@@ -54,13 +54,13 @@ class Live:
         return run
 
     def terminal(self, *arguments: str, typed: str = "", **environment: str) -> tuple[int, str]:
-        """A command as a person calls it: the exit code, and what the terminal was sent."""
+        """Run a command on a terminal; return its exit code and output."""
         kept = {"PATH": os.environ["PATH"], "HOURBELL_URL": self.url}
         return on_terminal([sys.executable, "-m", "hourbell", *arguments], typed, {**kept, **environment})
 
 
 def on_terminal(command: list[str], typed: str, environment: dict[str, str]) -> tuple[int, str]:
-    """The exit code of a process that has a terminal, and what the terminal was sent."""
+    """Run a process on a terminal; return its exit code and output."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         command,

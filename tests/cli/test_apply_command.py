@@ -1,4 +1,4 @@
-"""`hourbell apply` and `hourbell diff` against a real node: the plan, all or nothing, and whose jobs are touched."""
+"""`hourbell apply` and `hourbell diff` against a real node: the plan, atomicity, and which owners' jobs are touched."""
 
 import json
 import re

@@ -46,7 +46,7 @@ def exit_code_of(step: Step) -> int:
 
 
 def follow(step: Step, node: Live) -> None:
-    """Do it, again if it only looks and what is shown has not come true yet."""
+    """Run the command; repeat one that only reads until it prints what the page shows."""
     command = command_of(step, node)
     lines = [_narrow(line) for line in step.shown if not EXIT_CODE.fullmatch(line)]
     end = time.monotonic() + PATIENCE
@@ -67,7 +67,7 @@ def follow(step: Step, node: Live) -> None:
 
 
 def _narrow(text: str) -> str:
-    """Without the blanks that make columns, whose widths change with the day, and those at the margin."""
+    """Remove the alignment of columns, whose widths vary, and the margins."""
     return re.sub("(?m)^ +", "", re.sub(" +", " ", text))
 
 

@@ -107,7 +107,7 @@ def prepare(node: Live, arguments: list[str]) -> None:
 
 
 def a_run(node: Live, verb: str) -> str:
-    """A run with which the verb can do something."""
+    """A run that the command can act on."""
     job = {"watch": "fine", "get": "fine", "cancel": "waits"}.get(verb, "fails")
     if node.run("job", "get", job).exit_code == 3:
         node.create(job, method="GET" if job == "fine" else "POST")

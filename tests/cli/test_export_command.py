@@ -1,4 +1,4 @@
-"""`hourbell export`: jobs as a file that says the same, without secrets, and what could not be written."""
+"""`hourbell export`: jobs as an equivalent file without secrets, and notes on what could not be written."""
 
 import asyncio
 import json

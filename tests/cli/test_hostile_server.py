@@ -1,4 +1,4 @@
-"""A server that is not to be trusted: what it says reaches the terminal as text, and the shell not at all."""
+"""A hostile server: its responses reach the terminal as plain text, and never the shell."""
 
 import json
 import threading
@@ -34,7 +34,7 @@ def plan() -> dict[str, Any]:
 
 
 class Server:
-    """Answers every path with what is put there, as JSON."""
+    """Answers every path with the given JSON."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -41,7 +41,7 @@ def on_a_terminal(command: str, environment: dict[str, str]) -> tuple[int, str]:
 
 
 def examples() -> Iterator[str]:
-    """Each of them once, in the order of the help."""
+    """Return each example once, in the order of the help."""
     found: dict[str, None] = {}
     for name in GROUPS:
         command: click.Command = import_module(COMMANDS[name].module).command
@@ -78,7 +78,7 @@ def test_every_example_runs(way: Way, tmp_path: Path) -> None:
 
 
 def prepared(example: str, folder: str, environment: dict[str, str]) -> str:
-    """The example with what stands for others' programs, databases and tokens."""
+    """Return the example with stand-ins for programs, databases and tokens."""
     for program, stand_in in STANDS_FOR.items():
         example = example.replace(f"| {program}", f"| {stand_in}")
     example = re.sub(r"--database-url \S+", f"--database-url {environment['DATABASE_URL']}", example)

@@ -1,4 +1,4 @@
-"""Progress is for whoever looks at a terminal: nothing of it reaches a pipe, and nothing of it stays."""
+"""Progress is shown on a terminal only: none of it reaches a pipe, and none of it stays."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Runs by how their ids begin or end: the only one, or a refusal that says what there is."""
+"""Runs by the beginning or end of their ids: the only match, or an error that lists the matches."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""`hourbell secret` as an operator uses it: shown once, read from stdin, and clear words when it cannot be done."""
+"""`hourbell secret` as an operator uses it: shown once, read from stdin, with clear errors."""
 
 import json
 import sqlite3

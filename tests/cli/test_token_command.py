@@ -1,4 +1,4 @@
-"""`hourbell token` as an operator uses it: shown once and alone, listed without what it says, and revoked by name."""
+"""`hourbell token` as an operator uses it: shown once and alone, listed without its text, and revoked by name."""
 
 import json
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""The whole API behind a real socket, and what a network may do to its answers."""
+"""The whole API behind a real socket, and network faults."""
 
 import asyncio
 import socket
@@ -106,7 +106,7 @@ class Pauses:
 
 
 class _Numbers:
-    """Bytes of which no two are the same, though anybody could guess them."""
+    """Deterministic bytes that never repeat, in place of random ones."""
 
     def __init__(self) -> None:
         self._count = 0

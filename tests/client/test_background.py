@@ -1,4 +1,4 @@
-"""The thread behind the sync client, when somebody presses Ctrl-C at a bad moment."""
+"""The thread behind the sync client, when Ctrl-C arrives at a bad moment."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Changes are heard as they happen, and taken up again where they broke off."""
+"""Events arrive as they happen, and resume where the connection broke."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ async def heard(listening: AsyncIterator[Change], seconds: float = 20.0) -> Chan
 
 
 async def until_listening(server: Served, times: int = 1) -> None:
-    """Until the server has answered so many, and looked once at what there is."""
+    """Wait until the server has answered so many requests and polled once."""
     while sum(seen.path.endswith("/events") for seen in server.weather.seen) < times:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.5)

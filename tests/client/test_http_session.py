@@ -1,4 +1,4 @@
-"""The client's own HTTP: each request goes out once, to the server that was named, within its time."""
+"""The client's own HTTP: each request is sent once, to the configured server, within its timeout."""
 
 import asyncio
 import ssl

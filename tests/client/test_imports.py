@@ -1,4 +1,4 @@
-"""Imports stream out and in, and what goes wrong on the way leaves nothing half told."""
+"""Imports stream both ways, and an error on the way is reported completely."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Jobs and everything around them through the client, to a real server and back."""
+"""Jobs through the client, against a real server."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Runs and everything that is neither a job nor a run, through the client."""
+"""Runs, tokens, audit and server information, through the client."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The sync front: the same names and answers, from any thread, also inside a running event loop."""
+"""The sync facade: the same names and answers, from any thread, even inside a running event loop."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""A hundred thousand jobs and runs as they stand in life, on either backend, and batches of a thousand among them."""
+"""A realistic mix of a hundred thousand jobs and runs, on either backend, and batches of a thousand of them."""
 
 from collections.abc import Iterable
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""The steps of the contract's sentences: small values and verbs that keep each test to what it is about."""
+"""Steps of the contract tests: small values and verbs that keep each test short."""
 
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace

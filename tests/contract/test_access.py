@@ -1,4 +1,4 @@
-"""Tokens, keys of requests and the key of sessions: what is kept of those who call."""
+"""Tokens, idempotency keys and the key of sessions."""
 
 from dataclasses import replace
 from uuid import UUID, uuid4

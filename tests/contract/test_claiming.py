@@ -281,12 +281,12 @@ async def test_a_payload_of_its_own_travels_with_the_run(store: EngineStore, con
 
 
 def numbered(run: Run) -> int:
-    """The number `new_run` gave it."""
+    """Return the number that `new_run` gave it."""
     return int((run.scheduled_at - T0) / SECOND)
 
 
 async def claim_everything(database: Database, claimers: int) -> list[Run]:
-    """Let nodes claim and finish at once until nothing waits; the runs in the order they were claimed."""
+    """Let nodes claim and finish runs until none waits; return the runs in the order of their claims."""
     claimed: list[Run] = []
 
     async def work(node: UUID) -> None:

@@ -1,4 +1,4 @@
-"""heartbeat, retire, backlog and check_tzdata: who is alive, what it holds and what waits."""
+"""heartbeat, retire, backlog and check_tzdata: live nodes, their leases and the backlog."""
 
 import asyncio
 from typing import Any
@@ -150,7 +150,7 @@ async def test_a_heartbeat_learns_what_somebody_wants_stopped(store: EngineStore
 
 
 async def beat_with_orphans(store: EngineStore, runs: list[LeaseKey], **more: Any) -> tuple[LeaseKey, ...]:
-    """Beat twice with no claim in progress; what was handed back."""
+    """Send two heartbeats with no claim in progress; return the leases handed back."""
     first = await store.heartbeat(a_node(), NOW, NOW + HOUR, runs, **more)
     assert first.handed_back == ()
     second = await store.heartbeat(a_node(), NOW, NOW + HOUR, runs, orphans=first.unheld, **more)

@@ -1,4 +1,4 @@
-"""People with a SQL prompt: their jobs are adopted, never fire by surprise, and block nobody."""
+"""Jobs written by plain SQL are adopted, never fire by surprise, and block nobody."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""A server that refuses writes is left: by every pool, by the listener, and for the host that accepts them."""
+"""Every pool and listener leaves a server that refuses writes, for a host that accepts them."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""prune: old history goes, planning does not notice."""
+"""prune: old history is removed, planning is not affected."""
 
 from datetime import timedelta
 from typing import Any
@@ -37,7 +37,7 @@ ONCE = "at 2026-03-02T10:00Z"
 
 
 async def prune_all(store: EngineStore, keep: int = 0, limit: int = 1_000) -> int:
-    """Prune everything that may go, in passes; how many went."""
+    """Prune everything that may be pruned, in passes; return the number of removed runs."""
     removed, mark = 0, None
     while True:
         pruned = await store.prune(LONG_AFTER, 30 * DAY, keep, limit, mark)

@@ -1,4 +1,4 @@
-"""Secrets are kept sealed, valid for as long as was said, and never told in the audit."""
+"""Secrets are stored sealed, expire as requested, and never appear in the audit."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""settle, begin and definitions: an outcome is written once, and only by who holds the run."""
+"""settle, begin and definitions: an outcome is written once, and only by the holder of the run."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -36,7 +36,7 @@ async def claimed(store: EngineStore, control: ControlStore, count: int = 1) -> 
 
 
 async def superseded(store: EngineStore, control: ControlStore) -> tuple[Run, Run]:
-    """A run as its first holder knew it, and as its second does."""
+    """Return a run as its first holder knew it, and as its second holder does."""
     [first] = await claimed(store, control)
     await lose(store, T0 + 2 * HOUR)
     [second] = await claim(store, node=OTHER_NODE, now=T0 + 2 * HOUR)

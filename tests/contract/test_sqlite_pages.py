@@ -1,5 +1,4 @@
-"""However many runs there are: to plan, claim and settle some writes few pages, and a page of their list is cheap
-wherever it begins."""
+"""Planning, claiming and settling runs writes few pages however many there are, and each page of a list is cheap."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Many jobs on SQLite are decided before the transaction that writes them: it is as if they were decided in it."""
+"""Many jobs on SQLite are decided before the transaction that writes them: the result is the same."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Every commit that was acknowledged is there after a power cut, and the file is whole.
+"""Every acknowledged commit survives a power cut, and the file is intact.
 
 A file system of our own, below SQLite, remembers what was written since the last sync of each file. A power cut keeps
 what was synced, and of the rest any part: some writes whole, some torn, some not at all.

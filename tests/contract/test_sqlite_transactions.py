@@ -1,4 +1,4 @@
-"""SQLite's write lock is never held for long, nor by mistake."""
+"""SQLite's write lock is never held for long or by mistake."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

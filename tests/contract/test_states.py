@@ -1,4 +1,4 @@
-"""The database itself holds the table of moves: ends never change, whoever writes."""
+"""The database itself enforces the table of moves: final states never change, whoever writes."""
 
 from random import Random
 from uuid import UUID

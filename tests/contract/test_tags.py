@@ -75,7 +75,7 @@ async def shown_tags(database: Database) -> list[tuple[str, ...]]:
 
 
 async def check_odd(database: Database) -> None:
-    """The odd job gets its error and the other its plan; all can be read, and the odd one mended."""
+    """The odd job gets its error and the other its plan; all can be read, and the odd one fixed."""
     assert all(isinstance(tag, str) for tags in await shown_tags(database) for tag in tags)
     planned = await database.engine().plan_due(await database.engine().sample_time(), PASS, plan)
     assert [(name, error[:5]) for name, error in planned.errors] == [("odd", "/tags")]

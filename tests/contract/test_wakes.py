@@ -1,4 +1,4 @@
-"""wakes and StoreUnavailable: hints arrive, and a database that is gone says so."""
+"""wakes and StoreUnavailable: hints arrive, and an unreachable database is reported."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Tokens are made, told once, looked up and revoked; what was learned is believed for five seconds at most."""
+"""Tokens are created, shown once, looked up and revoked; a look-up is cached for five seconds at most."""
 
 import os
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""Imports read on while they write, answer lines in their order, and leave nothing under way when lines break off."""
+"""Imports read while they write, answer lines in order, and leave nothing running when the lines end early."""
 
 import asyncio
 import json

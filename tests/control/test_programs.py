@@ -1,4 +1,4 @@
-"""The jobs that programs define: brought in, left alone where others own them, and gone when no live node has them."""
+"""The jobs that programs define: synchronized, left alone if others own them, retired when no live node has them."""
 
 import asyncio
 from collections.abc import Mapping
@@ -84,7 +84,7 @@ class Deployed:
 
 
 class _Reached:
-    """The real store, while the database is in reach."""
+    """The real store, which may become unreachable."""
 
     def __init__(self, deployed: Deployed) -> None:
         self._deployed = deployed
@@ -107,7 +107,7 @@ class Started:
     is_whole: bool
 
     async def rescan(self) -> bool:
-        """Beat, and try again to bring in what was refused."""
+        """Send a heartbeat, and try again to synchronize refused jobs."""
         await self.deployed.beat(self.node_id, self.program)
         self.is_whole = self.is_whole or await self.programs.sync(self.program, self.deployed.now)
         return self.is_whole
@@ -164,7 +164,7 @@ async def test_during_a_rolling_deploy_no_job_that_a_live_node_defines_is_retire
 
     programs = deployed.programs
     await programs.retire_undefined(a_program("a"), new)
-    deployed.now += HOUR  # nobody has heard of the old node for long
+    deployed.now += HOUR  # the old node has sent no heartbeat for long
     await deployed.beat(new)
     await programs.retire_undefined(a_program("a"), new)
     assert await deployed.states("a", "b") == {"a": "active", "b": "active"}

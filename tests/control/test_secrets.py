@@ -1,4 +1,4 @@
-"""Secrets are made, rotated, brought and taken away; each is told once, and opens only with the right keys."""
+"""Secrets are created, rotated, set and removed; each is shown once, and opens only with the right keys."""
 
 import os
 from dataclasses import replace

@@ -14,7 +14,7 @@ NEVER = "0 0 29 2 *"
 
 
 class Listener:
-    """Somebody who listens, and what they heard. `pause` makes them slow."""
+    """A listener and the events it received. `pause` makes it slow."""
 
     def __init__(self, watch: Watch, last_id: str | None = None) -> None:
         self.heard: list[Event | Quiet] = []
@@ -44,7 +44,7 @@ class Listener:
 
     @property
     def jobs(self) -> list[int | None]:
-        """The versions of jobs that were told, in order; None for one that was deleted."""
+        """Return the reported versions of jobs in order; None for a deleted job."""
         return [job.version for event in self._changes for job in event.jobs]
 
     @property
@@ -198,7 +198,7 @@ async def test_nobody_asks_the_database_while_nobody_listens(cluster: Cluster) -
     asked = 0
 
     class Counting:
-        """The list store, and how often it was asked."""
+        """The list store, with a count of its queries."""
 
         def __init__(self, lists: Any) -> None:
             self._lists = lists

@@ -1,4 +1,4 @@
-"""A little model of the store: it keeps what planning decides, and can say whether every instant is accounted for."""
+"""A small model of the store: it records what planning decides and checks that every instant is accounted for."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The rules of `hourbell doctor --production`, as a table: a deployment in, faults out."""
+"""The rules of `hourbell doctor --production`, as a table: a deployment in, findings out."""
 
 from dataclasses import replace
 from datetime import timedelta

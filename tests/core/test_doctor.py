@@ -1,4 +1,4 @@
-"""The rules of the doctor, as tables: facts in, faults out."""
+"""The rules of the doctor, as tables: facts in, defects out."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -33,7 +33,7 @@ MOVED = timedelta(hours=1)
 
 
 def run_facts(**more: Any) -> RunFacts:
-    """A run that succeeded as it should."""
+    """A run without defects that succeeded."""
     facts: dict[str, Any] = {
         "id": scheduled_run_id(JOB, T0),
         "job_id": JOB,
@@ -126,7 +126,7 @@ def job_facts(
 
 
 def found(facts: JobFacts, *, now: datetime = T0 + DAY, knows_zones: bool = True) -> list[tuple[str, int]]:
-    """Names of faults with how many hours after T0 they are."""
+    """Return the names of defects with their hours after T0."""
     defects = check_instants(facts, now, 30 * DAY, SQL, knows_zones=knows_zones)
     return [(defect.check.name, _hour(defect)) for defect in defects]
 

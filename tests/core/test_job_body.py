@@ -1,4 +1,4 @@
-"""A job as people send it: what is read, everything that is wrong with it at once, and the way back."""
+"""A job as people send it: parsing, all errors at once, and serialization."""
 
 import json
 from dataclasses import replace

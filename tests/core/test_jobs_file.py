@@ -1,4 +1,4 @@
-"""The jobs file: read with everything that is wrong at once, written so that it reads the same, and without secrets."""
+"""The jobs file: all errors at once, an export that reads back as the same jobs, and no secrets."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A run tells why it exists, whether it was planned late, and since when a node could have taken it."""
+"""A run's trigger, whether it was planned late, and since when a node could have taken it."""
 
 from datetime import datetime, timedelta
 from uuid import UUID

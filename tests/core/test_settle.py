@@ -54,7 +54,7 @@ def a_run(**more: Any) -> Run:
 
 
 def decided(settlement: Settlement) -> tuple[RunState, Reason | None, timedelta | None, int, int]:
-    """State, reason, wait, failures, crashes."""
+    """Return state, reason, wait, failures and crashes."""
     wait = None if settlement.ready_at is None else settlement.ready_at - NOW
     return settlement.state, settlement.reason, wait, settlement.failures, settlement.crashes
 

@@ -1,4 +1,4 @@
-"""The table of moves: every state has its row, ends have none, and nothing comes back from an end."""
+"""The table of moves: every state has a row, final states have no moves, and no run leaves one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""JSON from strangers: what is taken, what is refused, and in which words."""
+"""JSON from strangers: accepted values, refusals and their messages."""
 
 import contextlib
 import json

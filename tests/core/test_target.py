@@ -1,4 +1,4 @@
-"""Targets as people write them: what each says, the lane it shares, and everything that is wrong with it at once."""
+"""Targets as people write them: parsing, lanes, and all errors at once."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Variables that are no setting: which are refused, which told of, and which belong to somebody else."""
+"""Variables that are no setting: refused, logged, or somebody else's."""
 
 import pytest
 

@@ -59,7 +59,7 @@ INSERT = (
 
 
 class _Step(Coroutine[Any, Any, Any]):
-    """A coroutine of a node: it makes no step while the node is frozen, and none any more when it is dead."""
+    """A coroutine of a node: it makes no step while the node is frozen or dead."""
 
     def __init__(self, node: "Node", inner: Coroutine[Any, Any, Any]) -> None:
         self._node = node
@@ -101,7 +101,7 @@ def _make_task(loop: Any, coroutine: Any, context: Context | None = None) -> asy
 
 
 class _Store:
-    """The real store of one node, at the mercy of a test.
+    """The real store of one node, into which a test injects faults.
 
     Its verbs share the connections of a pool, if the cluster has a limit; those of the heartbeat have one of their own.
     """
@@ -154,7 +154,7 @@ class _Store:
 
 
 class Watch(Protocol):
-    """Sees every verb of every node, and may do worse than look."""
+    """Hook into every verb of every node, which may inject faults."""
 
     async def before(self, node: "Node", verb: str) -> None: ...
 
@@ -278,7 +278,7 @@ class Node:
         self.cluster.alive.remove(self)
 
     def crash(self) -> None:
-        """Be gone, as by kill -9: between two steps, with nothing said to anybody."""
+        """Die as by kill -9: between two steps, silently."""
         self.is_dead = self.is_frozen = True
         self.cluster.alive.remove(self)
         for task in list(self.tasks):
@@ -378,7 +378,7 @@ class Cluster:
         return node
 
     async def start_many(self, count: int, *, apart: float = 1.7) -> list[Node]:
-        """Nodes whose heartbeats do not fall together."""
+        """Start nodes whose heartbeats do not coincide."""
         nodes = []
         for _ in range(count):
             nodes.append(await self.start())
@@ -474,7 +474,7 @@ class Cluster:
 
     @contextmanager
     def outage(self) -> Iterator[None]:
-        """The database answers nobody."""
+        """Make the database unreachable for all nodes."""
         self.is_out = True
         try:
             yield
@@ -549,7 +549,7 @@ def takes(duration: timedelta) -> Behaviour:
 
 
 def keeps_on(duration: timedelta) -> Behaviour:
-    """Succeed after a while, and not before, whoever cancels it: as a function in a thread does."""
+    """Succeed after a while and ignore cancellation, as a function in a thread does."""
 
     async def behave(node: Node, call: Call) -> Outcome:  # noqa: ARG001
         await to_its_end(asyncio.sleep(duration.total_seconds()))
@@ -559,7 +559,7 @@ def keeps_on(duration: timedelta) -> Behaviour:
 
 
 async def to_its_end(work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Await work that goes on whoever cancels this; a cancellation is raised when it has ended."""
+    """Await work that ignores cancellation; the cancellation is raised when the work has ended."""
     working = asyncio.create_task(work)
     stopped: asyncio.CancelledError | None = None
     while not working.done():

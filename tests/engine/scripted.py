@@ -137,7 +137,7 @@ class ScriptedStore:
 
 
 class ScriptedTarget:
-    """Begins each call and hangs until it is told what to answer."""
+    """Begins each call and hangs until the test gives the outcome."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class ScriptedTarget:
         self.lane_slots = lane_slots
         self.reads_secrets = reads_secrets
         self.pools = () if pool is None else (pool,)
-        self.calls: dict[int, Call] = {}  # that have begun, by the number of their run
+        self.calls: dict[int, Call] = {}  # calls that have begun, by the number of their run
         self.answers: dict[int, Outcome | BaseException] = {}
         self.is_answered = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""The loop that chains audit rows: in batches, only what is new, and with a word when links it has seen are gone."""
+"""The loop that chains audit rows: in batches, only new rows, with a log line if links it has seen are missing."""
 
 import logging
 from collections.abc import AsyncIterator

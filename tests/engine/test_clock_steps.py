@@ -1,4 +1,4 @@
-"""The database's clock steps. No instant runs twice, none is lost, and nobody is fooled by one wrong sample."""
+"""The database's clock steps. No instant runs twice, none is lost, and one wrong sample has no effect."""
 
 import logging
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A day without any node, and many jobs that fire every minute: what each policy owes, and who goes first."""
+"""A day without any node, and many jobs that fire every minute: the runs that each policy owes, and their order."""
 
 import asyncio
 import logging

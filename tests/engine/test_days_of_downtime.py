@@ -1,4 +1,4 @@
-"""Everything goes down in the middle of something, for days: nothing is given up because of that."""
+"""All nodes are down for days, in the middle of attempts: no run is given up because of that."""
 
 from uuid import UUID
 

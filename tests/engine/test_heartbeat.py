@@ -28,7 +28,7 @@ CANCELLED = UUID(int=9)
 
 @dataclass
 class ScriptedStore:
-    """Answers what it is told, and notes what it is asked."""
+    """Gives scripted answers and records the calls."""
 
     elapsed: Elapsed
     answer: HeartbeatReply
@@ -66,7 +66,7 @@ class ScriptedStore:
 
 
 class Beating:
-    """A heartbeat, with all that it is made of."""
+    """A heartbeat with its parts."""
 
     def __init__(self, lease: timedelta = LEASE, answer: HeartbeatReply = HeartbeatReply((), ())) -> None:  # noqa: B008
         self.elapsed = Elapsed(100.0)
@@ -98,7 +98,7 @@ class Beating:
         return await self.heartbeat.tick()
 
     async def settle(self) -> None:
-        """Beat until beats have gone well for long enough."""
+        """Send heartbeats until they have succeeded for long enough."""
         for _ in range(3):
             await self.beat(after=INTERVAL)
         assert self.heartbeat.has_settled

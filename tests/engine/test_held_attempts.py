@@ -1,4 +1,4 @@
-"""Attempts of a node from claim to settlement: who takes a slot, and what is written."""
+"""Attempts of a node from claim to settlement: slots, and the outcomes written."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The janitor prunes batch by batch, and then tells of runs that have waited too long."""
+"""The janitor prunes batch by batch, and then logs runs that have waited too long."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

@@ -74,7 +74,7 @@ def test_a_portion_grows_while_there_is_more_and_asks_more_lanes_where_they_give
 
 
 class Serving:
-    """Says which lanes it serves, and counts how often it is asked."""
+    """A target that lists its lanes and counts the queries."""
 
     def __init__(self, *lanes: str) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""A loop ticks, sleeps as long as it asked to, and goes on whatever its ticks raise."""
+"""A loop ticks, sleeps as long as its tick asks, and survives every exception of a tick."""
 
 import asyncio
 from collections.abc import Callable, Iterable

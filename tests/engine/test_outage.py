@@ -1,4 +1,4 @@
-"""The database is away: nothing is redelivered that a live node holds, and every outcome is written when it is back."""
+"""The database is unreachable: no run of a live node is delivered again, and every outcome is written afterwards."""
 
 import asyncio
 import logging
@@ -152,7 +152,7 @@ async def test_a_node_cut_off_alone_loses_its_runs_and_starts_nothing(cluster: C
 @pytest.mark.parametrize("verb", ["plan_due", "lanes", "claim", "definitions", "settle", "heartbeat", "sample_time"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_answer_lost_on_any_verb_loses_no_run(verb: str, when: str) -> None:
-    """A single failure of one verb, before or after its commit."""
+    """Inject one failure of a verb, before or after its commit."""
 
     @virtually
     async def test(cluster: Cluster) -> None:
@@ -217,7 +217,7 @@ async def test_a_target_that_breaks_fails_its_attempt_and_holds_nothing(cluster:
     [run] = await cluster.runs(job)
     assert (run["state"], run["failures"]) == ("succeeded", 1)
     [first, _] = await cluster.attempts(run["id"])
-    assert first["error"] == "the target crashed: RuntimeError"  # its words may hold the payload
+    assert first["error"] == "the target crashed: RuntimeError"  # its text may hold the payload
 
 
 @virtually

@@ -1,4 +1,4 @@
-"""Outages are recorded by the first node that finds them, once, and nothing else changes because of them."""
+"""Outages are recorded once, by the first node that finds them, and change nothing else."""
 
 from datetime import timedelta
 from uuid import UUID

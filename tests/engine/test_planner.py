@@ -1,4 +1,4 @@
-"""Timing of the planner: when it plans, how long it sleeps, and the time a pass uses."""
+"""Timing of the planner: its passes, its sleep, and the time that a pass uses."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

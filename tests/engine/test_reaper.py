@@ -1,4 +1,4 @@
-"""Timing of the reaper: when it looks for expired leases, whom it notifies, and when it polls again."""
+"""Timing of the reaper: its passes, its notifications and its sleep."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Outcomes are written together, one that cannot be written keeps no other, and whoever waits for a slot is told."""
+"""Outcomes are written in batches, one that cannot be written delays no other, and freed slots are announced."""
 
 import asyncio
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def number_of(each: SettledAttempt) -> int:
 
 @dataclass
 class ScriptedStore:
-    """Refuses batches with these numbers in them; by those in `hopeless` also if they come without their words."""
+    """Refuses batches with these numbers in them; those in `hopeless` even without their text."""
 
     refused: set[int] = field(default_factory=set)
     hopeless: set[int] = field(default_factory=set)
@@ -67,7 +67,7 @@ class ScriptedStore:
 
 
 class Settling:
-    """A settler, and what it tells others, in order."""
+    """A settler and its notifications, in order."""
 
     def __init__(self, store: ScriptedStore | None = None) -> None:
         self.store = store or ScriptedStore()

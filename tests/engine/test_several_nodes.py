@@ -1,4 +1,4 @@
-"""Two and more nodes on one database: each run happens once, and a node that is gone costs a lease and no run."""
+"""Two and more nodes on one database: each run happens once, and a dead node costs one lease and no run."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A stop in order: planner, reaper, runner; what has begun ends or is interrupted, and the rest goes back uncharged."""
+"""An orderly shutdown: planner, reaper, runner; attempts end or are interrupted, and the rest is handed back."""
 
 import asyncio
 import contextlib

@@ -14,7 +14,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ScriptedStore:
-    """Answers what it is told, and notes how often it is asked to refresh."""
+    """Gives scripted answers and counts the refreshes."""
 
     def __init__(self, standing: Tzdata, batches: int = 1) -> None:
         self.standing = standing

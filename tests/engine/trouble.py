@@ -1,4 +1,4 @@
-"""Random trouble from a seed, for tests that look at what it leaves behind.
+"""Random faults from a seed, for tests that examine the tables afterwards.
 
 `tests/simulation` is what holds the engine to its promises.
 """

@@ -15,7 +15,7 @@ MOMENT = 1e-7  # so that a timer that is early by a rounding does not fire for e
 
 
 class _JumpingSelector(selectors.SelectSelector):
-    """Never waits: what it is asked to wait is added to the virtual time, and a moment for the work in between."""
+    """A selector that never waits: timeouts are added to the virtual time, plus a moment for the work in between."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -75,7 +75,7 @@ class Receiver:
 
 
 class Line:
-    """A way to a receiver. While it is mute the receiver hears and acts, and its answers get lost."""
+    """A connection to a receiver. While it is mute, requests arrive and answers are lost."""
 
     def __init__(self, port: int) -> None:
         self._far_port = port

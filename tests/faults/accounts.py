@@ -1,4 +1,4 @@
-"""The books of a database after a campaign: which instants fell due, and what became of each."""
+"""The final accounting of a database: the instants that were due, and their runs and skips."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

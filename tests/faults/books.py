@@ -1,4 +1,4 @@
-"""Final checks of every scenario: the database's books against the receiver's lines.
+"""Final checks of every scenario: the database's rows against the receiver's log.
 
 An instant has one place, a run has one identity, an effect has its attempt, and whatever was delivered twice carries
 the same id and was cut short the first time.
@@ -25,7 +25,7 @@ SETTLING = float(LEASE)  # seconds from the end of a delivery until it is settle
 
 @dataclass(frozen=True)
 class Books:
-    """The tables after a scenario, the lines the receiver has, and the faults that were put in."""
+    """The tables after a scenario, the receiver's log, and the injected faults."""
 
     jobs: Sequence[Row]
     runs: Sequence[Row]
@@ -83,7 +83,7 @@ class Books:
         return [*several, *wrong_ids(self.runs), *(instant for instant, found in ids.items() if len(found) > 1)]
 
     def unclaimed(self) -> list[Key]:
-        """Effects without a row in attempts: something left before its claim was committed."""
+        """Return effects without a row in attempts, which began before their claim was committed."""
         return [key for key in self.begun if key not in self.attempts]
 
     def begun_twice(self) -> list[Key]:

@@ -1,4 +1,4 @@
-"""A session with PostgreSQL as somebody in the middle sees it: which verb of the store it is about to commit.
+"""A parser of PostgreSQL sessions for a proxy: it recognizes the store verb that is about to be committed.
 
 The verb of a transaction is told by the statements of `engine.sql` in it; what a client calls them is learnt from its
 Parse messages. A client that sends its next request before the last is answered would not be followed.
@@ -39,7 +39,7 @@ class Messages:
         self._left = b""
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """The messages that are whole by now."""
+        """Return the messages that are complete."""
         self._left += data
         while (message := self._first()) is not None:
             self._left = self._left[len(message.whole) :]
@@ -77,7 +77,7 @@ class Conversation:
     is_committing: bool = False  # the next answer, up to READY, tells the end of a transaction
 
     def asked(self, message: Message) -> None:
-        """The client sends this."""
+        """Parse bytes of the client."""
         if message.kind == PARSE:
             name, text = message.body.split(b"\0")[:2]
             self._names[name] = _STATEMENTS.get(text.decode(), "")
@@ -90,7 +90,7 @@ class Conversation:
             self.is_committing = self._is_open and message.body.upper().startswith(b"COMMIT")
 
     def answered(self, message: Message) -> Committed | None:
-        """The server sends this; a transaction, if it is the last of what tells its commit."""
+        """Parse bytes of the server; return a transaction once its commit is answered."""
         if message.kind == ERROR:
             self._has_failed = True
         elif message.kind == COMPLETE:

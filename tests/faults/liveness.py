@@ -1,4 +1,4 @@
-"""Did every due run begin in time? Judged from the books of a scenario when it is over.
+"""Liveness: every due run begins in time. It is checked on the tables after a scenario.
 
 A process is healthy from a while after it began to serve, or after a fault that hit it, until the next fault or its
 stop. A run that is due must begin before healthy processes have been there for `BEGIN_SECONDS` in all; if its first

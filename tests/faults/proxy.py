@@ -1,4 +1,4 @@
-"""A line to a PostgreSQL server that can be cut, stopped, slowed and made to swallow answers.
+"""A proxy to a PostgreSQL server that can cut, stop and slow connections and drop answers.
 
 It works in a thread of its own, so that whoever tests is never in the way of what is tested; its methods may be called
 from anywhere and have taken effect when they return.
@@ -98,7 +98,7 @@ class Proxy:
         return self._parts._replace(netloc=f"{who}@127.0.0.1:{self._port}", query="").geturl()
 
     def mend(self) -> None:
-        """Everything passes, and what was stopped goes on."""
+        """Pass everything, and resume stopped connections."""
         self._set(Flow())
 
     def drop(self) -> None:
@@ -106,7 +106,7 @@ class Proxy:
         self._set(Flow(is_accepting=False), Link.close)
 
     def reset(self) -> None:
-        """The same, as a machine does that knows nothing of the connection."""
+        """Close them with a reset, as a machine that does not know the connection."""
         self._set(Flow(is_accepting=False), Link.reset)
 
     def stop(self) -> None:
@@ -114,7 +114,7 @@ class Proxy:
         self._set(Flow(requests=False, answers=False))
 
     def mute(self) -> None:
-        """The server hears and acts; its answers stop."""
+        """Stop the server's answers; requests still pass."""
         self._set(Flow(answers=False))
 
     def delay(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The campaign's own eyes: each wrong in the books is seen, and what is right is not taken for wrong."""
+"""The campaign's checks: each violation is found, and a correct history is accepted."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The line to PostgreSQL does what it is told: what it swallows is committed, what it stops is not lost."""
+"""The proxy to PostgreSQL: dropped answers are of committed transactions, and stopped bytes are not lost."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -28,7 +28,7 @@ def proxy(postgres: PostgresDatabase) -> Iterator[Proxy]:
 
 @pytest.fixture
 async def store(proxy: Proxy) -> AsyncIterator[EngineStore]:
-    """A node's store by way of the line."""
+    """A node's store behind the proxy."""
     connections = Connections(proxy.url)
     yield PostgresEngineStore(connections)
     proxy.mend()

@@ -1,4 +1,4 @@
-"""A program's surroundings: a folder of its own, no settings of the developer's, and a database to name."""
+"""The environment of a program: a folder of its own, no settings of the developer's, and a database to name."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture(params=ONE_IN_A_FILE)
 async def ledger(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Ledger]:
-    """A look at the tables of a database that has never seen Hourbell."""
+    """Read access to the tables of a database that has never seen Hourbell."""
     if request.param == "sqlite":
         yield Ledger(home)
     else:

@@ -24,7 +24,7 @@ async def soon(what: Awaitable[Any]) -> Any:
 
 
 def kept_in(seen: Seen) -> Callable[..., Any]:
-    """A function that tells what it was called with."""
+    """A function that records its arguments."""
 
     async def keep(run: Run, **args: object) -> None:
         seen.put_nowait((run, args))

@@ -1,4 +1,4 @@
-"""A process that forks after `start`: who works, and who does not."""
+"""A process that forks after `start`: only one of the two processes works."""
 
 from pathlib import Path
 

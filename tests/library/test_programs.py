@@ -1,4 +1,4 @@
-"""A program by itself: the same whether its file is run or served, and it ends well on Ctrl-C."""
+"""A program runs the same as a file or by `serve`, and ends cleanly on Ctrl-C."""
 
 import sqlite3
 from contextlib import closing

@@ -17,7 +17,7 @@ Site = Callable[..., Any]
 
 @pytest.fixture(scope="session")
 def django() -> None:
-    """Django, set up for this process."""
+    """Set up Django for this process."""
     import django as package
     from django.conf import settings
 

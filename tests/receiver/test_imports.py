@@ -1,4 +1,4 @@
-"""The kit stands alone: it is copied into other people's programs."""
+"""The receiver package depends on the standard library only: people copy it into their programs."""
 
 import json
 import subprocess

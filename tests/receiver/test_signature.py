@@ -1,4 +1,4 @@
-"""Genuine webhooks are told from all others: I22, T1 and T2 on the receiver's side."""
+"""Genuine webhooks are accepted and all others refused, on the receiver's side."""
 
 import base64
 import dataclasses

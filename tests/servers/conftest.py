@@ -1,4 +1,4 @@
-"""A ledger of its own for each test, on the database that the test names."""
+"""A separate ledger for each test, on the database that the test names."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Many seeds, in several processes."""
+"""Run many seeds in several processes."""
 
 import time
 from collections.abc import Generator

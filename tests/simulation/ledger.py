@@ -79,7 +79,7 @@ class Ledger:
         self._earlier: defaultdict[bytes, list[Earlier]] = defaultdict(list)  # versions that are still to be planned
 
     def commit(self, commit: Commit) -> dict[str, list[Changed]] | None:
-        """Look at what a commit changed, and hold it to every promise."""
+        """Check what a commit changed against every invariant."""
         self._commits += 1
         if commit.node is not None and commit.verb == "heartbeat":
             self._heard[commit.node.bytes] = self._commits
@@ -117,7 +117,7 @@ class Ledger:
         return changes
 
     def ended(self, run_id: UUID, attempt: int, *, well: bool) -> None:
-        """An attempt came to its end, and this is what it will say."""
+        """Record the outcome of an attempt that ended."""
         self._ended_well[run_id.bytes, attempt] = well
 
     def stepped(self, *, back: bool) -> None:
@@ -407,7 +407,7 @@ class Ledger:
             _hold(not is_behind, f"I2: {job['name']} is not planned, its cursor is at {job['cursor_at']}")
 
     def close(self, now: int) -> None:
-        """After the calm: nothing is left unfinished, and everything that happened has left its trace."""
+        """Check the end: nothing is unfinished, and every effect has its rows."""
         left = self.unfinished(now)
         _hold(not left, f"I3: left unfinished: {[_facts_of(run) for run in left[:3]]}")
         for job in self.jobs.values():

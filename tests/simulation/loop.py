@@ -15,7 +15,7 @@ _MAX_STEPS = 20_000  # within a second of virtual time
 
 
 class Standstill(Exception):
-    """Somebody is at work for ever while no time passes."""
+    """A task runs for ever while no virtual time passes."""
 
 
 class SeededLoop(asyncio.BaseEventLoop):

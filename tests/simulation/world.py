@@ -1,4 +1,4 @@
-"""Lets a scenario happen to real engines on a real database in memory, and tells its history."""
+"""Run a scenario with real engines on a real database in memory, and return its history."""
 
 import asyncio
 import logging
@@ -78,7 +78,7 @@ class _Armed:
 
 
 def simulate(scenario: Scenario) -> SimulationReport:
-    """Let it happen. The same scenario always has the same history, under one PYTHONHASHSEED."""
+    """Run the scenario. Its history is always the same under one PYTHONHASHSEED."""
     report = SimulationReport(scenario)
     logging.disable(logging.CRITICAL)
 
@@ -159,7 +159,7 @@ class World:
             watching.cancel()
 
     async def _watch_liveness(self) -> None:
-        """Look twice a second whether something is stuck that need not be."""
+        """Check twice a second that nothing is stuck without a reason."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             try:
@@ -177,7 +177,7 @@ class World:
         self._liveness.poll(elapsed, self._now(), [self._view(node, elapsed) for node in self.cluster.alive])
 
     async def _check_instruments(self) -> None:
-        """Hold the doctor and the backlog of readiness and metrics to the truth while a run is stuck."""
+        """Check that doctor, readiness and metrics report a stuck run."""
         elapsed = self.cluster.time.elapsed()
         run = self._liveness.stuck(elapsed, self._now())
         if run is None or elapsed < self._instruments_at:
@@ -224,7 +224,7 @@ class World:
         self._changes.close()
 
     async def _calm_down(self) -> None:
-        """Everything is mended, no job makes anything new, and everybody has the time to end what there is."""
+        """Repair everything, stop all jobs, and leave time for the remaining runs to end."""
         self._report_event("calm", "")
         self._armed.clear()
         self._deliveries.clear()
@@ -258,7 +258,7 @@ class World:
     def _left(self) -> int:
         return len(self._ledger.unfinished(self._now() + 15 * SECOND))
 
-    # What the acts do.
+    # The actions.
 
     async def _act(self, act: Act) -> None:
         alive = [node for node in self.cluster.alive if not node.is_frozen]
@@ -435,7 +435,7 @@ class World:
         await self.cluster.control.delete_job(job_id, Actor(BY, self.cluster.now()))
         self._commit("delete")
 
-    # What every verb and every delivery goes through.
+    # Hooks of every verb and every delivery.
 
     async def before(self, node: Node, verb: str) -> None:
         armed = self._triggered(node, verb, "before")

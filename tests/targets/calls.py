@@ -1,4 +1,4 @@
-"""A call that does as it is told, for targets that are tried without a node."""
+"""A scripted call, for tests of targets without a node."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager

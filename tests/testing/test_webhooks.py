@@ -1,4 +1,4 @@
-"""Webhooks of a rehearsal are made by the real target and go nowhere."""
+"""Webhooks of a rehearsal are built by the real target and not sent."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -100,7 +100,7 @@ def probes(transition: Transition) -> list[datetime]:
 
 
 def disagreements(schedule: Schedule, firings: list[datetime], start: datetime, end: datetime, asked: list[datetime]):
-    """Return where a schedule differs from the walk, whose firings are in (start, end]."""
+    """Return the differences between a schedule and the walk, whose firings are in (start, end]."""
     given = list(schedule.between(start, end))
     if given != firings:
         yield "between", sorted(set(given) ^ set(firings))[:3]

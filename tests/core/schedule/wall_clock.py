@@ -1,4 +1,4 @@
-"""A slow second opinion: walk real time, look at the clock on the wall, and ask whether the schedule matches.
+"""A slow second implementation: walk real time, read the local clock, and test each moment against the schedule.
 
 Nothing here comes from hourbell. Zones are `zoneinfo` on the `tzdata` package, fields and days are read again with
 `datetime` and `calendar`, and the daylight-saving rule is applied to the readings one by one.

@@ -1,4 +1,4 @@
-"""Certificates made on the spot: by an authority that a client may trust, or by the receiver itself."""
+"""Certificates created for a test: by an authority that a client may trust, or by the receiver itself."""
 
 import ssl
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""Receivers of webhooks on loopback sockets, good and hostile: each says its part byte by byte.
+"""Receivers of webhooks on loopback sockets, good and hostile, scripted byte by byte.
 
 A `Receiver` counts what reached it. What it does with a connection is a small function of the `Talk` on it; when that
 returns, the connection is closed.
@@ -168,7 +168,7 @@ def answers_and_resets(*parts: bytes) -> Behaviour:
 
 
 def repeats(head: bytes, part: bytes) -> Behaviour:
-    """Says its part again and again, for as long as somebody reads it."""
+    """Sends its bytes again and again, as long as the client reads."""
 
     async def behave(talk: Talk) -> None:
         await talk.request()
@@ -180,7 +180,7 @@ def repeats(head: bytes, part: bytes) -> Behaviour:
 
 
 def drips(head: bytes, rest: bytes) -> Behaviour:
-    """Says the rest a byte at a time, slowly enough to outlast anybody."""
+    """Sends the rest a byte at a time, slower than any timeout."""
 
     async def behave(talk: Talk) -> None:
         await talk.request()

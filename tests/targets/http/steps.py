@@ -1,4 +1,4 @@
-"""Small values for tests of webhooks: a call of a job, and a transport that does what it is told."""
+"""Small values for tests of webhooks: a call of a job, and a scripted transport."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta

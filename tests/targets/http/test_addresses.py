@@ -1,4 +1,4 @@
-"""The address rules: what is open and what is closed, in which order, and how the operator says so."""
+"""The address rules: open and closed addresses, their order, and the operator's settings."""
 
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network

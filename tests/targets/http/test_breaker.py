@@ -1,4 +1,4 @@
-"""A receiver that is down gets one attempt at a time, with growing rests, and one that hangs gets a few; both get
+"""A receiver that is down gets one attempt at a time, with growing pauses, and one that hangs gets a few; both get
 everything again once they answer."""
 
 from hourbell.targets.http.breaker import SILENT_SECONDS, SILENT_SLOTS, TRIP_AFTER, Breaker

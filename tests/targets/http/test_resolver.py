@@ -1,6 +1,4 @@
-"""Names to addresses, and the egress policy: every answer is judged, each attempt by its own look-up, our servers above
-all.
-"""
+"""Look-ups and the egress policy: every answer is checked, each attempt has its own look-up, our servers are closed."""
 
 import asyncio
 import gc
@@ -71,7 +69,7 @@ class Fortified:
 
 @pytest.fixture
 def system(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
-    """Puts something in the place of the operating system's look-up."""
+    """Replaces the operating system's look-up."""
 
     def put(getaddrinfo: Callable[..., Any]) -> None:
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)

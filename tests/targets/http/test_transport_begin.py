@@ -1,4 +1,4 @@
-"""Every transport asks before it begins; and the effects of an attempt that is stopped."""
+"""Every transport awaits `begin` before it sends; and the effects of a stopped attempt."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A second reader of answers, written from RFC 9112 alone and strict: is this exactly one answer, and what is its body?
+"""A second, strict reader of answers, written from RFC 9112 alone: it decides if the bytes are exactly one answer.
 
 It knows nothing of the parser under test. What it does not accept may still be an answer, but not one after which a
 connection may be used again.
