@@ -291,7 +291,7 @@ def test_a_signal_during_the_start_stops_it(serve: Serve, tmp_path: Path) -> Non
             {"DATABASE_URL": "sqlite:////nowhere/hourbell.db"},
             1,
             "error: the database is unreachable (/nowhere/hourbell.db): there is no folder /nowhere; "
-            "make it, or name another file in DATABASE_URL",
+            "create it, or name another file in DATABASE_URL",
         ),
         (
             {"HTTP_ADDR": "192.0.2.1:8080"},

@@ -109,7 +109,7 @@ def test_a_missing_folder_is_reported() -> None:
 
     assert result.exit_code == 1
     assert result.stderr.startswith("error: the database is unreachable: /nowhere/at/all.db\n")
-    assert "  there is no folder /nowhere/at\n  make it, or name another file in --database-url\n" in result.stderr
+    assert "  there is no folder /nowhere/at\n  create it, or name another file in --database-url\n" in result.stderr
 
 
 def test_bad_settings_exit_with_2_and_a_malformed_url_with_1(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,7 +268,7 @@ CASES = [
     # the life of the job
     Case(
         V.BEFORE_THE_JOB,
-        f"{TEN} got no run: the job was made at 2026-03-02 10:15:00 UTC; backfill it to run it now.",
+        f"{TEN} got no run: the job was created at 2026-03-02 10:15:00 UTC; backfill it to run it now.",
         then=None,
         view={"created_at": AT + 15 * MINUTE},
     ),
@@ -282,7 +282,7 @@ CASES = [
     ),
     Case(
         V.BEFORE_THE_JOB,
-        f"{TEN} got no run: the job was made at 2026-03-02 10:15:00 UTC.",
+        f"{TEN} got no run: the job was created at 2026-03-02 10:15:00 UTC.",
         then=None,
         job={"schedule": "nonsense", "error": "it cannot be read"},
         view={"created_at": AT + 15 * MINUTE},

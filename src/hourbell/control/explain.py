@@ -102,7 +102,7 @@ class _Case:
             self.at < self.view.created_at and self.facts.version is None
         )  # SQL may insert any `created_at`: a stored version proves it wrong
         if is_before and (is_instant or self.schedule is None):
-            return self._before_the_job(f"the job was made at {self._when(self.view.created_at)}")
+            return self._before_the_job(f"the job was created at {self._when(self.view.created_at)}")
         if self.view.deleted_at is not None and self._is_beyond_the_cursor:
             return self._say(Verdict.DELETED, f"never runs: the job was deleted at {self._when(self.view.deleted_at)}")
         if self._is_beyond_the_cursor and self.job.error is not None and _parsed(self.job.definition)[0] is None:

@@ -55,7 +55,7 @@ def with_address(settings: Settings, error: Exception) -> Trouble:
 
 def _of_file(file: Path, why: str) -> tuple[str, str]:
     if not file.parent.is_dir():
-        return f"there is no folder {file.parent}", "make it"
+        return f"there is no folder {file.parent}", "create it"
     if not file.exists():
         return "the file does not exist and could not be created", "make sure that this user may write to its folder"
     return why, "make sure that this user may read and write it and its folder, and that the disk has space"

@@ -109,7 +109,7 @@ BEAT_IN_FUTURE = _warning(
 CURSOR_AHEAD = _warning(
     "cursor_ahead",
     "a job is planned ahead of the time it is now: the database's clock went back",
-    "Look at the clock of the database's machine. If it is right, nothing is to do: the job fires again once the time "
+    "Look at the clock of the database's machine. If it is right, nothing needs to be done: the job fires again once the time "
     "below has passed.",
 )
 TZDATA_MIXED = _warning(
