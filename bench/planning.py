@@ -71,7 +71,7 @@ def run() -> Report:
             candidates += _of(Sqlite(folder), jobs, due, stack)
         samples = {str(index): partial(Candidate.sample, each) for index, each in enumerate(candidates)}
         alternate(samples, size("rounds", 5))
-    title = f"{due:,} of {jobs:,} jobs due at one instant; median of {size('rounds', 5)} rounds"
+    title = f"{due:,} of {jobs:,} jobs due at one time; median of {size('rounds', 5)} rounds"
     notes.append(f"{_PEER}: {size('peer', 1_000):,} jobs due beside as many others, an executor that does nothing")
     return Report([_table(title, candidates)], notes, _verdicts(candidates))
 
@@ -158,7 +158,7 @@ def _verdicts(candidates: list[Candidate]) -> list[str]:
 
 
 BENCHMARK = Benchmark(
-    "due instants that become runs, and the probe that finds none, beside a bare loop and APScheduler 3",
+    "due times that become runs, and the probe that finds none, beside a bare loop and APScheduler 3",
     ("hourbell", "apsw", "asyncpg", "uvloop", "apscheduler", "psycopg"),
     run,
     ("jobs", "due", "peer", "probes", "rounds", "databases"),

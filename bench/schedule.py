@@ -130,7 +130,7 @@ def _difference(ours: list[datetime], theirs: list[datetime]) -> str | None:
         return "DISAGREES FROM THE START: its figures do not compare"
     first = min(set(ours) ^ set(theirs), key=lambda at: abs(at - ours[0]), default=None)
     if first is None:
-        return "gives an instant twice"
+        return "gives a time twice"
     return f"disagrees at {first:%Y-%m-%d %H:%M} UTC, {'which it skips' if first in ours else 'which it adds'}"
 
 

@@ -99,7 +99,7 @@ def _jobs(count: int) -> list[Question]:
         page("jobs", JobQuery(), by_name, f"{there} and {is_past}", f"/api/v1/jobs?limit={LIMIT}", **past),
         page("by id", JobQuery(sort=JobSort.ID), by_id, f"{there} and j.id > :id", order="j.id", id=job_id),
         page(
-            "by next instant",
+            "by next scheduled time",
             JobQuery(sort=JobSort.NEXT),
             by_next,
             f"{there} and {fires} and (j.plan_at, j.id) > (:at, :id)",
@@ -108,7 +108,7 @@ def _jobs(count: int) -> list[Question]:
             id=job_id,
         ),
         page(
-            "that fire before an instant",
+            "that fire before a time",
             JobQuery(sort=JobSort.NEXT, next_before=at + HOUR),
             by_next,
             f"{there} and {fires} and (j.plan_at, j.id) > (:at, :id) and j.next_at < :end",

@@ -93,7 +93,7 @@ def test_next_reports_on_stderr_that_a_schedule_is_over() -> None:
 def test_explain_shows_the_expression_that_h_stands_for() -> None:
     result = run("explain", "H 3 * * *", "--name", "nightly-report")
 
-    assert "H 3 * * * stands for 4 3 * * *" in result.stdout
+    assert "H 3 * * * resolves to 4 3 * * *" in result.stdout
 
 
 def test_check_is_silent_on_stderr_and_exits_with_0() -> None:

@@ -150,7 +150,7 @@ def test_watching_ends_after_a_time_or_when_interrupted(node: Live) -> None:
     watching.send_signal(signal.SIGINT)
     _, said = watching.communicate(timeout=PATIENCE)
     assert (watching.returncode, said.split()[:2], said.split()[-1]) == (130, ["run", run], "interrupted")
-    assert f"\nrun {run} goes on; hourbell run watch {run}\n" in said
+    assert f"\nrun {run} continues; hourbell run watch {run}\n" in said
 
 
 def test_waiting_reports_progress_on_stderr(node: Live) -> None:

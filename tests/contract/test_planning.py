@@ -130,7 +130,7 @@ async def test_a_run_that_exists_is_left_alone(store: EngineStore, control: Cont
     assert (planned.runs, planned.lanes, run["state"]) == (0, frozenset(), "succeeded")
 
 
-async def test_an_instant_gets_one_run_whatever_its_id(
+async def test_a_scheduled_time_gets_one_run_whatever_its_id(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control)

@@ -107,7 +107,7 @@ def test_a_file_may_name_its_source() -> None:
     assert read("").source_label is None
     assert errors_of('source = ""\n') == [
         "/source: source is not a text of 1 to 200 printable characters; "
-        "write what tells this file from others, as in billing"
+        "write a text that identifies this file, as in billing"
     ]
 
 

@@ -116,6 +116,14 @@ def test_the_map_names_a_folder_of_tests(folder: str) -> None:
     assert re.search(rf"\btests/{folder}\b", contributing_map())
 
 
+def test_contributing_names_modules_that_exist() -> None:
+    """Its walk of a schedule is relative to core/schedule."""
+    paths = {path for path, _ in CODE_SPAN.findall(FENCED.sub("", CONTRIBUTING.read_text()))}
+    schedule = PACKAGE / "core" / "schedule"
+
+    assert [path for path in sorted(paths) if not locate(path).exists() and not (schedule / path).exists()] == []
+
+
 def test_every_path_in_the_map_exists() -> None:
     named = re.findall(r"(?:^ *|\s)((?:src|tests|bench|docs|core)/[\w./]*\w/?)", contributing_map(), re.MULTILINE)
 

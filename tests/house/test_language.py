@@ -22,6 +22,14 @@ bring_in build_door build_gate contest contestant desk door door_of fault_of fau
 look_again luck lucks odd_text open_place opponent pause_words place_of plan_words spoilt storable
 storable_json surroundings text_fault told told_of why_gone wire
 """
+BANNED_IN_TEXTS = re.compile(
+    r"\b(instants?|out of reach|mend(s|ed|ing)?|told|anew|luck|unwell|spoil(t|ed)|deeds?|heard of|stands for)\b",
+    re.IGNORECASE,
+)
+CODE = re.compile(r"^```.*?^```$|`[^`]*`|\]\([^)]*\)|<[^>]*>", re.MULTILINE | re.DOTALL)
+REQUIREMENT = re.compile(r"\b[A-Z]\d{1,3}\b")  # internal codes, such as B31
+PAGES = [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), *(ROOT / "examples").rglob("*.md")]
+GLOSSARY = ROOT / "docs" / "glossary.md"  # defines words that only the source uses
 BANNED_PREFIXES = re.compile(r"_?(MOST|LONGEST|LARGEST)(_|$)")
 LIMIT = re.compile(r"_?(MAX|MIN)_")
 QUALIFIER = re.compile(r"_(PER_[A-Z]+|A_SECOND|TO_[A-Z]+)$")
@@ -99,6 +107,19 @@ def riddling_tests(module: ast.Module) -> list[str]:
     return [each.name for each in functions if each.name.startswith("test_") and RIDDLING_TEST.match(each.name)]
 
 
+def texts_in(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield string literals of several words with their line, parts of f-strings included, docstrings excluded."""
+    statements = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+    for node in ast.walk(module):
+        match node:
+            case ast.Constant(value=str(text)) if " " in text and id(node) not in statements:
+                yield node.lineno, text
+
+
+def private_words(text: str) -> list[str]:
+    return [found[0] for found in BANNED_IN_TEXTS.finditer(text)]
+
+
 def test_docstrings_say_what_they_promise() -> None:
     found = {str(path.relative_to(ROOT)): riddles(tree_of(path)) for path in FILES}
 
@@ -115,6 +136,24 @@ def test_a_test_name_begins_with_its_subject() -> None:
     found = {str(path.relative_to(ROOT)): riddling_tests(tree_of(path)) for path in FILES}
 
     assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_messages_use_common_words() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}:{line}": private_words(text)
+        for path in OURS
+        for line, text in texts_in(tree_of(path))
+    }
+
+    assert {place: words for place, words in found.items() if words} == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_use_common_words(page: Path) -> None:
+    prose = CODE.sub("", page.read_text("utf-8"))
+
+    assert page == GLOSSARY or private_words(prose.replace("told apart", "")) == []
+    assert REQUIREMENT.findall(prose) == []
 
 
 def test_every_limit_has_a_unit() -> None:
@@ -140,6 +179,12 @@ def test_banned_names_and_riddles_are_found() -> None:
 
     assert banned(names_in(source)) == ["1: told", "3: _MOST_BYTES"]
     assert riddles(ast.parse(source)) == ["What is told, of a wire."]
+
+
+def test_private_words_in_texts_are_found() -> None:
+    module = ast.parse('"""The instant."""\nx = f"at an instant {instant} of luck"\ny = "instant"\n')
+
+    assert [private_words(text) for _, text in texts_in(module)] == [["instant"], ["luck"]]
 
 
 def test_a_test_name_that_riddles_is_found() -> None:

@@ -98,7 +98,7 @@ class NodeAttemptContext:
         why = "it does not let itself be cancelled" if is_async else "a thread cannot be stopped"
         facts = {"run": str(self._call.run.id), "job": self._call.definition.name, "hint": hint}
         log.warning("task_overruns", extra=facts)
-        self.log(f"its time is over, but {why}: it goes on until the function returns")
+        self.log(f"its time is over, but {why}: it continues until the function returns")
 
     def log(self, text: object) -> None:
         at = self._call.now + timedelta(seconds=self._limit.elapsed - (self._begun_after or 0.0))

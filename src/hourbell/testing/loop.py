@@ -116,7 +116,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._turns += 1
         if self._turns > _MAX_LOOP_TURNS:
             self._turns = 0  # reset, so that the remaining tasks can be cancelled
-            raise Standstill("a task goes on for ever while no time passes; let it sleep in its loop")
+            raise Standstill("a task runs for ever while no time passes; let it sleep in its loop")
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise RuntimeError(

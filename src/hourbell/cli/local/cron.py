@@ -96,7 +96,7 @@ def explain(expression: str, number: int, as_json: bool, after: str, **how: Any)
         return
     click.echo(f"{schedule.describe()} ({schedule.timezone})")
     if schedule.resolved != schedule.expression:
-        click.echo(f"{schedule.expression} stands for {schedule.resolved}")
+        click.echo(f"{schedule.expression} resolves to {schedule.resolved}")
     click.echo()
     _print_upcoming(upcoming(schedule, start, number), schedule.timezone)
     warnings = schedule.warnings(start)

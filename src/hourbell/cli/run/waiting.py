@@ -84,7 +84,7 @@ def reporting_progress(runs: Sequence[UUID]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        for line in _few([f"run {run} goes on; hourbell run watch {run}" for run in runs]):
+        for line in _few([f"run {run} continues; hourbell run watch {run}" for run in runs]):
             click.echo(line, err=True)
         raise
 

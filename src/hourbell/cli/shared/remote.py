@@ -37,7 +37,7 @@ _ADVICE = {
     403: "use a token with that role; `hourbell token create` makes one where the database is",
     412: "look at it again, and repeat the change if it is still wanted",
     429: "wait a moment, and try again",
-    503: "try again; `hourbell doctor` on the server tells what is wrong with its database",
+    503: "try again; `hourbell doctor` on the server shows what is wrong with its database",
 }
 _ADVICE_BY_CODE = {
     "name_taken": "`hourbell job edit` changes it; or choose another name",

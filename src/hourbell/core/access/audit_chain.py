@@ -213,7 +213,7 @@ class ChainCheck:
         if self._seals.keys and oldest is not None and abs(oldest.chained_at - now) > GRACE:
             message = (
                 "from here on no link has a seal of a key in HOURBELL_SECRET_KEY: nodes run without that key, or the "
-                "chain was computed anew; compare it with a hash that you kept, then give every node the key"
+                "chain was recomputed; compare it with a hash that you kept, then give every node the key"
             )
             yield Break("unsealed", message, oldest.position, oldest.audit_id, oldest.chained_at)
 

@@ -109,8 +109,8 @@ BEAT_IN_FUTURE = _warning(
 CURSOR_AHEAD = _warning(
     "cursor_ahead",
     "a job is planned ahead of the time it is now: the database's clock went back",
-    "Look at the clock of the database's machine. If it is right, nothing needs to be done: the job fires again once the time "
-    "below has passed.",
+    "Look at the clock of the database's machine. If it is right, do nothing: the job fires again once the time below "
+    "has passed.",
 )
 TZDATA_MIXED = _warning(
     "tzdata_mixed",

@@ -114,7 +114,7 @@ def read_jobs_file(text: str, format: Format, resolve: Resolve) -> JobsFile:  # 
     except NotReadable as error:
         raise JobsFileError([FileError(FieldError("", str(error)), line=error.line)]) from None
     reader = _FileReader(read.values, resolve)
-    source = reader.text("source", "write what tells this file from others, as in billing")
+    source = reader.text("source", "write a text that identifies this file, as in billing")
     incomplete = reader.text("incomplete", "write what is missing, or leave it out")
     defaults = reader.defaults()
     jobs = read.values.get("job", [])
