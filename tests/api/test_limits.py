@@ -1,8 +1,11 @@
 """Rate limits, by arithmetic alone."""
 
+import asyncio
+
 import pytest
 
-from hourbell.api.limits import Limits, LoginLimits, Repeats, address_group, stream_limits, too_many
+from hourbell.api.limits import Limits, LoginLimits, Repeats, Turns, address_group, stream_limits, too_many
+from hourbell.api.problems import Problem
 from tests.api.house import Time
 
 
@@ -179,3 +182,27 @@ def test_the_number_of_remembered_log_keys_is_limited() -> None:
         repeats.admit(str(number))
 
     assert len(repeats._seen) == 100
+
+
+@pytest.mark.anyio
+async def test_only_some_requests_of_a_caller_wait_for_their_turn() -> None:
+    turns, begun, go_on = Turns(2, waiting=3), [], asyncio.Event()
+
+    async def ask(number: int, caller: str = "a") -> None:
+        async with turns.turn(caller):
+            begun.append(number)
+            await go_on.wait()
+
+    asked = [asyncio.create_task(ask(number)) for number in range(5)]
+    await asyncio.sleep(0)
+    with pytest.raises(Problem) as refused:
+        await ask(5)
+    other = asyncio.create_task(ask(6, "b"))
+    await asyncio.sleep(0)
+    assert (begun, refused.value.status) == ([0, 1, 6], 429)
+
+    asked[3].cancel()
+    go_on.set()
+    await asyncio.wait([*asked, other])
+    assert begun == [0, 1, 6, 2, 4]
+    assert turns._callers == {}

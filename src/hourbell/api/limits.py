@@ -24,7 +24,7 @@ _SOON = {"Retry-After": "1", "Connection": "close"}  # the rest of the body is n
 UNKNOWN_TOKENS_PER_SECOND = 5  # lookups of unknown tokens per address
 MAX_STREAMS = 500  # per process
 MAX_IMPORTS_PER_CALLER, MAX_IMPORTS = 2, 8
-MAX_REQUESTS_PER_CALLER = 4
+MAX_REQUESTS_PER_CALLER, MAX_WAITING_REQUESTS = 4, 100  # that are handled at once, and wait for it
 MAX_HELD_BYTES_PER_CALLER, MAX_HELD_BYTES = 32 * 1024 * 1024, 256 * 1024 * 1024
 
 
@@ -129,20 +129,23 @@ class ConcurrencyLimits:
 
 
 class Turns:
-    """A limit on the requests of a caller that are handled at once; the others wait, in their order.
+    """A limit on the requests of a caller that are handled at once; some others wait, in their order.
 
     Requests share the event loop with the engine. Twenty slow ones of one caller, taken in turn, would otherwise go
-    before every step of a run.
+    before every step of a run. Requests wait even if their client has gone, so their number has a limit, too.
     """
 
-    def __init__(self, at_once: int) -> None:
+    def __init__(self, at_once: int, waiting: int = MAX_WAITING_REQUESTS) -> None:
         self._at_once = at_once
+        self._waiting = waiting
         self._callers: dict[str, tuple[asyncio.Semaphore, int]] = {}  # and how many requests wait or are handled
 
     @asynccontextmanager
     async def turn(self, caller: str) -> AsyncIterator[None]:
-        """Wait for a turn, and hold it."""
+        """Wait for a turn, and hold it. Raise a Problem if too many of the caller's requests wait already."""
         turns, count = self._callers.get(caller) or (asyncio.Semaphore(self._at_once), 0)
+        if count >= self._at_once + self._waiting:
+            raise too_many(1)
         self._callers[caller] = turns, count + 1
         try:
             async with turns:
