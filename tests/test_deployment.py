@@ -46,6 +46,26 @@ def unencrypted(environment: dict[str, str], url: str, **more: str) -> tuple[str
 
 
 @pytest.mark.parametrize(
+    ("functions", "has_login"),
+    [
+        (None, False),
+        ("postgresql://hourbell@127.0.0.1/d", False),
+        ("postgresql://hourb%65ll:other@127.0.0.1/d", False),
+        ("postgresql:///d?host=/run/postgresql&user=hourbell", False),
+        ("postgresql:///d?host=/run/postgresql", False),  # PGUSER
+        ("postgresql://functions@127.0.0.1/d", True),
+        ("postgresql:///d?host=/run/postgresql&user=functions", True),
+    ],
+)
+def test_functions_under_hourbells_own_login_have_no_login_of_their_own(functions: str | None, has_login: bool) -> None:
+    url = "postgresql://hourbell:secret@127.0.0.1/d"
+    more = {} if functions is None else {"HOURBELL_SQL_DATABASE_URL": functions}
+    settings = load_settings(environment={"DATABASE_URL": url, **more}, folder=Path("/nowhere"))
+
+    assert describe_deployment(settings, None, {"PGUSER": "hourbell"}).has_function_login is has_login
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "sqlite:///hourbell.db",

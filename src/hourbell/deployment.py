@@ -4,7 +4,7 @@ import os
 import resource
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from hourbell.core.doctor.deployment import AccessFacts, Deployment
 from hourbell.private_files import close_command, exposed_files, exposure
@@ -28,7 +28,7 @@ def describe_deployment(
         has_key=settings.secret_key is not None or (key is not None and key.exists()),
         key_exposure=None if key is None else _key_exposure(key),
         unencrypted=tuple(_unencrypted(settings, environment)),
-        has_function_login=settings.sql_database_url is not None,
+        has_function_login=_has_function_login(settings, environment),
         retention=settings.retention,
         slots=settings.slots,
         descriptors=_descriptors(),
@@ -51,6 +51,19 @@ def _key_exposure(path: Path) -> str | None:
     except OSError:
         return None
     return None if why is None else f"{path}: {why}"
+
+
+def _has_function_login(settings: Settings, environment: Mapping[str, str]) -> bool:
+    """Return True if functions run under another login than Hourbell's own."""
+    if settings.sql_database_url is None:
+        return False
+    return _user_of(settings.sql_database_url, environment) != _user_of(settings.database_url, environment)
+
+
+def _user_of(url: str, environment: Mapping[str, str]) -> str:
+    parts = urlsplit(url)
+    named = parse_qs(parts.query).get("user")
+    return named[-1] if named else unquote(parts.username or environment.get("PGUSER", ""))
 
 
 def _unencrypted(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
