@@ -1,5 +1,6 @@
 """While each attack of a cheap client runs, an every-second job of another owner begins as early as in quiet times."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -16,13 +17,18 @@ from pathlib import Path
 import pytest
 
 from hourbell.core.access.token_text import token_text
+from tests.database import Database
+from tests.faults.databases import database_for, url_of
 from tests.faults.process import Server
+from tests.faults.verdict import Backend
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.anyio]
 
 SECONDS = 5.0  # of quiet, and of each attack
 ADDED_SECONDS = 1.0  # that an attack may add to the largest lateness
 ATTACKERS = 4
+READERS = 20
+HISTORY = 100_000  # runs of one job, a third of which failed
 KEPT = 1_000  # connections that one attacker holds
 TICKING = """
 import time
@@ -229,9 +235,98 @@ def test_no_attack_delays_the_job_of_another_owner(tmp_path: Path) -> None:
     assert {name: max(late) for name, late in measured.items() if max(late) > max(quiet) + ADDED_SECONDS} == {}
 
 
-def make_token(folder: Path, role: str) -> str:
+# What many callers of one token may ask for, of a job with a long history or of 2,000 jobs: role, path and body.
+REQUESTS: dict[str, tuple[str, str, object]] = {
+    "days": ("viewer", "jobs/big/days", None),
+    "times": ("viewer", "jobs/big/times?limit=500&fate=late", None),
+    "series": ("viewer", "jobs/big/series?limit=500", None),
+    "stats": ("viewer", "jobs/big/stats?since=2020-01-01T00:00:00Z", None),
+    "groups": ("viewer", "runs/groups?limit=500", None),
+    "timeline": ("viewer", "timeline?limit=100&max_marks=500", None),
+    "recent": ("viewer", "jobs?limit=100&recent=50", None),
+    "count in bulk": ("operator", "jobs/bulk?dry_run=true", {"action": "pause", "filter": {"all": True}}),
+    "replay in bulk": ("operator", "runs/replay?dry_run=true", {"fingerprint": "0" * 16}),
+    "pause in bulk": ("operator", "jobs/bulk", {"action": "pause", "filter": {"q": "many-"}}),
+    "trigger in bulk": ("operator", "jobs/bulk", {"action": "trigger", "filter": {"q": "many-"}}),
+    "convert a crontab": ("editor", "jobs/convert", {"format": "crontab", "text": "* * * * * a\n" * 80_000}),
+    "convert YAML": ("editor", "jobs/convert", {"format": "jobs-file", "text": "job: [\n" + "x,\n" * 20_000 + "]"}),
+}
+_RUNS = """
+insert into hourbell.runs (id, job_id, job_version, kind, scheduled_at, local_at, ready_at, expires_at, state, reason,
+                           rank, lane, attempt, failures, planned_at, started_at, finished_at)
+{numbers}
+select {id}, j.id, 1, 'scheduled', {at}, {local}, {at}, {at}, case when n.i % 3 = 0 then 'failed' else 'succeeded' end,
+       case when n.i % 3 = 0 then 'permanent' end, 1, 'http://127.0.0.1:9', 1, 0, {at}, {begun}, {begun}
+from n cross join hourbell.jobs j
+where j.name = 'big'
+"""
+_NUMBERS = f"with recursive n (i) as (select 1 union all select i + 1 from n where i < {HISTORY})"
+_POSTGRES_AT = "date_trunc('second', now()) - make_interval(secs => n.i * 50 + 1000)"
+_SQLITE_AT = "(unixepoch() - n.i * 50 - 1000) * 1000000"
+_TIMES = {
+    "postgres": {
+        "id": "gen_random_uuid()",
+        "at": _POSTGRES_AT,
+        "local": f"({_POSTGRES_AT}) at time zone 'UTC'",
+        "begun": f"{_POSTGRES_AT} + interval '400 s'",
+    },
+    "sqlite": {"id": "randomblob(16)", "at": _SQLITE_AT, "local": _SQLITE_AT, "begun": f"{_SQLITE_AT} + 400000000"},
+}
+
+
+async def write_history(database: Database, kind: Backend) -> None:
+    """Give the job `big` a long history, as of weeks."""
+    await database.sql(_RUNS.format(numbers=_NUMBERS, **_TIMES[kind]))
+    await database.sql("analyze")
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_no_reads_or_bulk_actions_delay_the_job_of_another_owner(kind: Backend, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(TICKING)
+    settings = {"HOURBELL_ALLOW_NETWORKS": "127.0.0.0/8", "HOURBELL_SECRET_KEY": "a" * 43 + "="}
+    measured = {}
+    async with database_for(kind) as database:
+        url = url_of(database)
+        tokens = {role: make_token(tmp_path, role, url) for role in ("viewer", "operator", "editor")}
+        with Server(tmp_path, "--app", "app:scheduler", DATABASE_URL=url, **settings) as server:
+            target = Target(server.wait_until_serving(), tokens)
+            import_jobs(target)
+            await write_history(database, kind)
+            await asyncio.sleep(3)
+            quiet = lateness_during(tmp_path, lambda: time.sleep(SECONDS))
+            for name, (role, path, body) in REQUESTS.items():
+                with attacking(target, many_requests(role, path, body), READERS):
+                    time.sleep(0.5)
+                    measured[name] = lateness_during(tmp_path, lambda: time.sleep(SECONDS))
+                assert server.is_running
+
+    print(f"{kind}, quiet: {max(quiet):.3f} s, {len(quiet)} ticks")
+    for name, seconds in measured.items():
+        print(f"{name}: {max(seconds, default=-1):.3f} s, {len(seconds)} ticks")
+    assert [name for name, seconds in measured.items() if len(seconds) < SECONDS - 2] == []
+    assert {name: max(late) for name, late in measured.items() if max(late) > max(quiet) + ADDED_SECONDS} == {}
+
+
+def import_jobs(target: Target) -> None:
+    job = {"schedule": "@yearly", "target": {"type": "http", "url": "http://127.0.0.1:9/"}}
+    names = ["big", *(f"many-{number}" for number in range(2_000))]
+    body = b"".join(json.dumps({"name": name, **job}).encode() + b"\n" for name in names)
+    assert target.ask("POST", "/api/v1/jobs/import", body, **NDJSON, **target.bearer("editor")) == 200
+
+
+def many_requests(role: str, path: str, body: object) -> Attack:
+    def attack(target: Target, stop: threading.Event) -> None:
+        method, data = ("GET", None) if body is None else ("POST", json.dumps(body).encode())
+        headers = target.bearer(role) if body is None else as_json(target.bearer(role))
+        flood(target, stop, lambda: target.ask(method, f"/api/v1/{path}", data, **headers))  # gives up after 5 s
+
+    return attack
+
+
+def make_token(folder: Path, role: str, database: str | None = None) -> str:
     command = [sys.executable, "-m", "hourbell", "token", "create", role, "--role", role, "--json"]
-    made = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    settings = os.environ if database is None else {**os.environ, "DATABASE_URL": database}
+    made = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, env=settings)
     return str(json.loads(made.stdout)["token"])
 
 
@@ -252,9 +347,9 @@ def ticks_of(folder: Path) -> list[float]:
 
 
 @contextmanager
-def attacking(target: Target, attack: Attack) -> Iterator[None]:
+def attacking(target: Target, attack: Attack, attackers: int = ATTACKERS) -> Iterator[None]:
     stop = threading.Event()
-    threads = [threading.Thread(target=attack, args=(target, stop)) for _ in range(ATTACKERS)]
+    threads = [threading.Thread(target=attack, args=(target, stop)) for _ in range(attackers)]
     for thread in threads:
         thread.start()
     try:
