@@ -193,3 +193,16 @@ def test_a_settings_file_without_secrets_may_be_read_by_everybody(tmp_path: Path
     make(tmp_path / "hourbell.toml", text, 0o644)
 
     load_settings(environment={}, folder=tmp_path)
+
+
+@pytest.mark.anyio
+async def test_a_node_does_not_start_with_a_link_to_a_missing_key(tmp_path: Path) -> None:
+    settings = load_settings(environment={"DATABASE_URL": f"sqlite:///{tmp_path}/hourbell.db"}, folder=tmp_path)
+    (tmp_path / "hourbell.db.key").symlink_to("elsewhere/hourbell.db.key")
+    stores = open_stores(settings)
+    try:
+        await stores.migrate()
+        with pytest.raises(SettingsError, match=r"hourbell\.db\.key cannot be used: No such file or directory"):
+            await load_keys(settings, stores.secrets)
+    finally:
+        await stores.close()

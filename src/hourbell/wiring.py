@@ -263,9 +263,10 @@ async def load_keys(settings: Settings, secrets: SecretStore) -> KeyRing | None:
         ring: KeyRing | None = KeyRing(parse_keys(settings.secret_key), os.urandom)
     elif path is not None or settings.database.kind == "sqlite":
         path = path or Path(f"{settings.database.location}.key")
-        if path != settings.secret_key_file and not path.exists() and await secrets.canary() is None:
+        if path != settings.secret_key_file and not os.path.lexists(path) and await secrets.canary() is None:
             make_key_file(path, os.urandom)
-        ring = _ring_in(path) if path.exists() or path == settings.secret_key_file else None
+        # A link that leads nowhere is refused: a start without the key would refuse secrets later.
+        ring = _ring_in(path) if os.path.lexists(path) or path == settings.secret_key_file else None
     else:
         ring = None
     await check_keys(secrets, ring)
