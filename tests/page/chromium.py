@@ -119,7 +119,7 @@ def open_tab(browser: Browser, url: str, *, expected: tuple[str, ...] = (), **op
     try:
         tab = Tab(context.new_page(), url, expected=expected)
         yield tab
-        assert tab.problems == []
+        assert not tab.problems, tab.problems
     finally:
         context.close()
 

@@ -41,8 +41,10 @@ def tab_to(tab: Tab, name: str) -> None:
     raise AssertionError(f"Tab does not reach {name!r}, but {seen}")
 
 
-def test_create_run_pause_and_replay_by_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
-    with Server(tmp_path) as server:
+def test_create_run_pause_and_replay_by_keyboard_alone(
+    browser: Browser, tmp_path: Path, database: dict[str, str]
+) -> None:
+    with Server(tmp_path, **database) as server:
         url = server.wait_until_serving().url
         post(url, "/jobs", FAILING)
         with open_tab(browser, url) as tab:
@@ -64,6 +66,7 @@ def test_create_run_pause_and_replay_by_keyboard_alone(browser: Browser, tmp_pat
             until_api(url, "/jobs", lambda found: len(found["items"]) == 2)
 
             tab.see(tab.page.get_by_role("heading", name="by-keyboard", exact=True))
+            tab.see(tab.page.get_by_role("region", name="Settings"))
             keyboard.press("p")
             tab.see(tab.page.get_by_label("Note"))
             keyboard.type("by keyboard alone")
@@ -95,8 +98,8 @@ def test_create_run_pause_and_replay_by_keyboard_alone(browser: Browser, tmp_pat
             tab.see("replay")
 
 
-def test_each_role_sees_only_the_actions_it_may_use(browser: Browser, tmp_path: Path) -> None:
-    with Server(tmp_path) as server:
+def test_each_role_sees_only_the_actions_it_may_use(browser: Browser, tmp_path: Path, database: dict[str, str]) -> None:
+    with Server(tmp_path, **database) as server:
         url = server.wait_until_serving().url
         post(url, "/jobs", FAILING)
         run = post(url, "/jobs/fails/trigger")["run_id"]

@@ -112,11 +112,11 @@ def hostile_receiver() -> Iterator[str]:
         receiver.server_close()
 
 
-def test_hostile_texts_are_shown_as_text(browser: Browser, tmp_path: Path) -> None:
+def test_hostile_texts_are_shown_as_text(browser: Browser, tmp_path: Path, database: dict[str, str]) -> None:
     assert len(set(HOSTILE)) == 50
     (tmp_path / "app.py").write_text(APP)
     (tmp_path / "hostile.json").write_text(json.dumps(HOSTILE))
-    with hostile_receiver() as receiver, Server(tmp_path, "--app", "app:scheduler") as server:
+    with hostile_receiver() as receiver, Server(tmp_path, "--app", "app:scheduler", **database) as server:
         url = server.wait_until_serving().url
         post(
             url,

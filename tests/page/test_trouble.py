@@ -43,9 +43,11 @@ async def wait(run):
 NEVER = {"name": "never", "schedule": "0 0 29 2 *", "target": {"type": "http", "url": "http://127.0.0.1:9/"}}
 
 
-def test_a_killed_node_shows_within_two_seconds_of_the_api(browser: Browser, tmp_path: Path) -> None:
+def test_a_killed_node_shows_within_two_seconds_of_the_api(
+    browser: Browser, tmp_path: Path, database: dict[str, str]
+) -> None:
     (tmp_path / "app.py").write_text(APP)
-    short = {"HOURBELL_LEASE": "4s", "DATABASE_URL": f"sqlite:///{tmp_path}/hourbell.db"}
+    short = {"HOURBELL_LEASE": "4s", **database}
     with Server(tmp_path, **short) as shown, Server(tmp_path, "--app", "app:scheduler", name="node", **short) as node:
         url = shown.wait_until_serving().url
         node.wait_until_serving()
@@ -62,8 +64,8 @@ def test_a_killed_node_shows_within_two_seconds_of_the_api(browser: Browser, tmp
             assert time.monotonic() - known_at < AGREES_WITHIN_SECONDS
 
 
-def test_a_restart_is_shown_and_the_page_reconnects(browser: Browser, tmp_path: Path) -> None:
-    with Server(tmp_path) as first:
+def test_a_restart_is_shown_and_the_page_reconnects(browser: Browser, tmp_path: Path, database: dict[str, str]) -> None:
+    with Server(tmp_path, **database) as first:
         url = first.wait_until_serving().url
         post(url, "/jobs", NEVER)
         with open_tab(browser, url, expected=UNREACHABLE) as tab:
@@ -75,7 +77,7 @@ def test_a_restart_is_shown_and_the_page_reconnects(browser: Browser, tmp_path: 
             tab.see(tab.page.locator('.hb-live[data-state="offline"]'))
             tab.see("never")  # what was loaded stays
 
-            with Server(tmp_path, name="again", HTTP_ADDR=urlsplit(url).netloc) as second:
+            with Server(tmp_path, name="again", HTTP_ADDR=urlsplit(url).netloc, **database) as second:
                 second.wait_until_serving()
                 tab.see(tab.page.locator('.hb-live[data-state="live"]'))
                 post(url, "/jobs", NEVER | {"name": "made-after-the-restart"})
@@ -91,8 +93,8 @@ def test_countdowns_are_right_with_a_wrong_clock(browser: Browser, story: Server
         tab.see(re.compile(r"in 2 d"))  # on 31 March at 17:00
 
 
-def test_two_tabs_show_the_same(browser: Browser, tmp_path: Path) -> None:
-    with Server(tmp_path) as server:
+def test_two_tabs_show_the_same(browser: Browser, tmp_path: Path, database: dict[str, str]) -> None:
+    with Server(tmp_path, **database) as server:
         url = server.wait_until_serving().url
         post(url, "/jobs", NEVER)
         with open_tab(browser, url) as one, open_tab(browser, url) as two:
@@ -107,8 +109,8 @@ def test_two_tabs_show_the_same(browser: Browser, tmp_path: Path) -> None:
             two.see("seen in both")
 
 
-def test_plain_http_at_another_loopback_address(browser: Browser, tmp_path: Path) -> None:
-    with Server(tmp_path, HTTP_ADDR="127.0.0.2:0") as server:
+def test_plain_http_at_another_loopback_address(browser: Browser, tmp_path: Path, database: dict[str, str]) -> None:
+    with Server(tmp_path, HTTP_ADDR="127.0.0.2:0", **database) as server:
         url = server.wait_until_serving().url
         post(url, "/jobs", NEVER)
         with open_tab(browser, url) as tab:
@@ -166,8 +168,8 @@ def prefix_proxy(backend: str, prefix: str) -> Iterator[str]:
         proxy.server_close()
 
 
-def test_under_a_path_prefix(browser: Browser, tmp_path: Path) -> None:
-    with Server(tmp_path, HOURBELL_PUBLIC_PATH="/ops/hourbell") as server:
+def test_under_a_path_prefix(browser: Browser, tmp_path: Path, database: dict[str, str]) -> None:
+    with Server(tmp_path, HOURBELL_PUBLIC_PATH="/ops/hourbell", **database) as server:
         backend = server.wait_until_serving().url
         with prefix_proxy(backend, "/ops/hourbell") as url, open_tab(browser, url) as tab:
             post(url, "/jobs", NEVER)

@@ -5,9 +5,11 @@ import time
 from datetime import datetime, timedelta
 
 from hourbell import clock
+from hourbell.store.postgres.engine import PostgresEngineStore
 
 _SHIFT = float(os.environ["TEST_CLOCK_SHIFT_SECONDS"])
 _now, _time = clock.now, time.time
+_sample = PostgresEngineStore.sample_time
 
 
 def _shifted_now() -> datetime:
@@ -20,3 +22,10 @@ def _shifted_time() -> float:
 
 clock.now = _shifted_now
 time.time = _shifted_time  # for the Date of responses
+
+
+async def _shifted_sample(store: PostgresEngineStore) -> datetime:
+    return await _sample(store) + timedelta(seconds=_SHIFT)
+
+
+PostgresEngineStore.sample_time = _shifted_sample  # type: ignore[method-assign]  # PostgreSQL has a clock of its own
