@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { JobDetail, RecentTime } from '../src/api/types'
 import type { Fate } from '../src/lib/outcome'
-import { fateOfDay, linePath, niceMax, readTypedTime, recentSentence, settingsOf, yearCells } from '../src/screens/job/summary'
+import { fateOfDay, linePath, niceMax, recentSentence, settingsOf, yearCells } from '../src/screens/job/summary'
 
 const times = (...fates: Fate[]): RecentTime[] => fates.map((fate, index) => ({ run_id: null, at: `2026-11-${10 + index}T09:00:00Z`, fate, lateness_ms: fate === 'late' ? 38_000 : 3, duration_ms: 900 }))
 
@@ -48,16 +48,4 @@ describe('the chart', () => {
     [61_000, 120_000],
     [3_599_000, 6_000_000],
   ])('%d ms fits below %d ms', (largest, max) => expect(niceMax(largest)).toBe(max))
-})
-
-describe('a typed time', () => {
-  it.each([
-    ['08:00 today', '2026-11-18T08:00'],
-    ['yesterday 9', '2026-11-17T09:00'],
-    ['8:30', '2026-11-18T08:30'],
-    ['2026-11-01 08:00:05', '2026-11-01T08:00:05'],
-    ['2026-11-01T08:00', '2026-11-01T08:00'],
-    ['at 7 tomorrow', '2026-11-19T07:00'],
-  ])('%s', (text, local) => expect(readTypedTime(text, '2026-11-18')).toBe(local))
-  it.each(['', 'today', '25:00', 'soon', '08:00 09:00'])('refuses %j', (text) => expect(readTypedTime(text, '2026-11-18')).toBeNull())
 })

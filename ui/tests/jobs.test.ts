@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { runIdIn, score, splitVerb } from '../src/lib/palette'
-import { describeCount, isSortable, pauseUntil, readChosen, readFilter, writeChosen } from '../src/screens/jobs/filter'
+import { describeCount, isSortable, readChosen, readFilter, writeChosen } from '../src/screens/jobs/filter'
 
 describe('the filter of the job list', () => {
   it('reads what the API knows and nothing else', () => {
@@ -21,15 +21,6 @@ describe('the filter of the job list', () => {
     [100, true, true, undefined, 'the first 100 jobs that match'],
     [4, false, false, undefined, '4 jobs on this page'],
   ] as const)('counts %d', (shown, hasMore, isFirst, total, text) => expect(describeCount(shown, hasMore, isFirst, total)).toBe(text))
-
-  it('ends a pause in the future only', () => {
-    const now = Date.parse('2026-11-18T10:00:00Z')
-    expect(pauseUntil('none', NaN, now)).toBeNull()
-    expect(pauseUntil('4h', NaN, now)).toBe('2026-11-18T14:00:00.000Z')
-    expect(pauseUntil('custom', now + 1, now)).toBe('2026-11-18T10:00:00.001Z')
-    expect(pauseUntil('custom', now - 1, now)).toBeUndefined()
-    expect(pauseUntil('custom', NaN, now)).toBeUndefined()
-  })
 })
 
 describe('the palette', () => {

@@ -1,47 +1,31 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link } from 'wouter'
-import { getJson, sendJson } from '../../api/client'
 import { useStats } from '../../api/queries'
-import type { FailureGroup, List } from '../../api/types'
+import type { FailureGroup } from '../../api/types'
 import { useUrlState } from '../../app/urlState'
 import { Button, LinkButton } from '../../components/Button'
 import { Chip } from '../../components/Chip'
-import { useConfirm } from '../../components/ConfirmDialog'
-import { Dialog } from '../../components/Dialog'
 import { Empty } from '../../components/Empty'
-import { ErrorNotice, errorText } from '../../components/ErrorNotice'
-import { Field } from '../../components/Field'
+import { ErrorNotice } from '../../components/ErrorNotice'
 import { Loading } from '../../components/Loading'
 import { Outcome } from '../../components/Outcome'
 import { Screen } from '../../components/Screen'
 import { Time } from '../../components/Time'
-import { useToast } from '../../components/Toast'
 import { count, REASON_WORDS } from '../../lib/outcome'
 import { jobPath, runPath, withSearch } from '../../lib/url'
+import { useFailureGroups, useGroupActions } from './groups'
+import ReplayDialog from './ReplayDialog'
 import './failed.css'
 
 const SHOWN_JOBS = 5
-const DEFAULT_PER_MINUTE = 60
-
-interface Groups extends List<FailureGroup> {
-  is_sampled?: boolean
-}
-
-interface BulkAnswer {
-  matched: number
-  has_more: boolean
-  done: { run_id: string; new_run_id: string | null }[]
-  refused: { run_id: string; message: string }[]
-}
 
 /** Failed runs that nobody replayed or discarded, grouped by error and receiver. */
 export default function Failed() {
   const [query, set] = useUrlState()
   const job = query.get('job')
   const stats = useStats().data
-  const groups = useQuery({ queryKey: ['runs', 'groups', job], queryFn: ({ signal }) => getJson<Groups>('/runs/groups', { job, limit: 100 }, signal) })
-  const [replayed, setReplayed] = useState<FailureGroup | null>(null)
+  const groups = useFailureGroups(job)
+  const [replayed, setReplayed] = useState<FailureGroup | 'all' | null>(null)
   const rows = groups.data?.items ?? []
   const act = useGroupActions(job)
   return (
@@ -50,7 +34,16 @@ export default function Failed() {
       path={[['Runs', '/runs']]}
       beside={stats && <span className="hb-muted">{count(stats.dead_letters, 'run')}</span>}
       lead="Failed runs that nobody has replayed or discarded, grouped by error and receiver."
-      actions={job && <Chip onRemove={() => set({ job: null })}>{`only ${job}`}</Chip>}
+      actions={
+        <>
+          {job && <Chip onRemove={() => set({ job: null })}>{`only ${job}`}</Chip>}
+          {rows.length > 1 && (
+            <Button needs="operator" onClick={() => setReplayed('all')}>
+              Replay by error…
+            </Button>
+          )}
+        </>
+      }
     >
       {groups.error && <ErrorNotice error={groups.error} what="The failed runs could not be loaded" onRetry={() => void groups.refetch()} />}
       {!groups.data && !groups.error && <Loading what="failed runs" />}
@@ -67,16 +60,7 @@ export default function Failed() {
           <p>A run that fails for good, after its retries, waits here until somebody replays or discards it.</p>
         </Empty>
       )}
-      {replayed && (
-        <ReplayDialog
-          group={replayed}
-          onClose={() => setReplayed(null)}
-          onReplay={(perMinute) => {
-            setReplayed(null)
-            void act.replay(replayed, perMinute)
-          }}
-        />
-      )}
+      {replayed && <ReplayDialog job={job} {...(replayed === 'all' ? {} : { only: replayed })} onClose={() => setReplayed(null)} />}
     </Screen>
   )
 }
@@ -121,58 +105,5 @@ function Group({ group, onReplay, onDiscard }: { group: FailureGroup; onReplay: 
         </span>
       </div>
     </li>
-  )
-}
-
-function useGroupActions(job: string | null) {
-  const client = useQueryClient()
-  const confirm = useConfirm()
-  const toast = useToast()
-  const act = async (verb: 'replay' | 'discard', group: FailureGroup, more: Record<string, unknown> = {}) => {
-    try {
-      const answer = await sendJson<BulkAnswer>('POST', `/runs/${verb}`, { state: 'failed', fingerprint: group.fingerprint, ...(job ? { job } : {}), ...more })
-      const rest = answer.has_more ? '; more remain, repeat it' : ''
-      const refused = answer.refused.length ? `, ${answer.refused.length} refused: ${answer.refused[0]?.message}` : ''
-      toast({ text: `${count(answer.done.length, 'run')} ${verb === 'replay' ? 'replayed' : 'discarded'}${refused}${rest}`, ...(answer.refused.length ? { tone: 'bad' as const } : {}) })
-    } catch (error) {
-      toast({ text: errorText(error), tone: 'bad' })
-    }
-    for (const topic of ['runs', 'stats', 'jobs', 'timeline']) void client.invalidateQueries({ queryKey: [topic] })
-  }
-  return {
-    replay: (group: FailureGroup, perMinute: number) => act('replay', group, { per_minute: perMinute }),
-    discard: async (group: FailureGroup) => {
-      const what = count(group.count, 'failed run')
-      const isSure = await confirm({ title: `Discard ${what}?`, body: <p>They leave this list and count as dealt with. Their history stays until retention removes it.</p>, action: `Discard ${what}`, isDanger: true })
-      if (isSure) await act('discard', group)
-    },
-  }
-}
-
-function ReplayDialog({ group, onClose, onReplay }: { group: FailureGroup; onClose: () => void; onReplay: (perMinute: number) => void }) {
-  const [rate, setRate] = useState(String(DEFAULT_PER_MINUTE))
-  const perMinute = Number(rate)
-  const isValid = Number.isInteger(perMinute) && perMinute >= 1 && perMinute <= 60_000
-  const what = count(group.count, 'run')
-  const minutes = isValid ? Math.ceil(group.count / perMinute) : 0
-  return (
-    <Dialog
-      title={`Replay ${what}?`}
-      onClose={onClose}
-      onSubmit={() => isValid && onReplay(perMinute)}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" disabled={!isValid}>
-            Replay {what}
-          </Button>
-        </>
-      }
-    >
-      <p>Each becomes a new run with the payload of the failed one and the present target of its job, at {group.lane}.</p>
-      <Field label="Runs a minute" error={isValid ? undefined : 'Write a whole number from 1 to 60,000.'} hint={`The last one is ready after about ${count(minutes, 'minute')}.`}>
-        <input type="number" min={1} max={60000} value={rate} onChange={(event) => setRate(event.target.value)} />
-      </Field>
-    </Dialog>
   )
 }

@@ -6,10 +6,10 @@ import { CopyButton } from '../../components/CodeBlock'
 import { Loading } from '../../components/Loading'
 import { Card } from '../../components/Screen'
 import { RelativeTime } from '../../components/Time'
-import { formatNumber } from '../../lib/outcome'
+import { count, formatNumber } from '../../lib/outcome'
 import { formatTime } from '../../lib/time'
 import { explainPath, jobPath, withSearch } from '../../lib/url'
-import { FixOverlap, Replay, Resume, RunNow } from './actions'
+import { FixOverlap, Replay, ReplayJob, Resume, RunNow } from './actions'
 import { failurePath } from './describe'
 import { pickAttention } from './attention'
 import { useNextJobs } from './queries'
@@ -24,8 +24,17 @@ export function NeedsAttention({ rows, stats, zone }: { rows: readonly TimelineR
   const shown = pickAttention(rows ?? [], MOST - Math.min(2, conflicts.length))
   const total = stats && stats.failing !== undefined ? stats.failing + (stats.losing ?? 0) + (stats.late ?? 0) + stats.paused : null
   const more = total === null || !rows ? 0 : total - shown.length
+  const failed = stats?.dead_letters ?? 0
+  const controls = failed > 0 && (
+    <>
+      <Link href="/failed" className="hb-link hb-small">
+        {count(failed, 'failed run')}
+      </Link>
+      <Replay job={null} failed={failed} />
+    </>
+  )
   return (
-    <Card title="Needs attention">
+    <Card title="Needs attention" controls={controls}>
       {!rows ? (
         <Loading what="the jobs" />
       ) : !shown.length && !conflicts.length ? (
@@ -138,7 +147,7 @@ function AttentionActions({ row }: { row: TimelineRow }) {
           <LinkButton size="small" href={failurePath(row)}>
             Why?
           </LinkButton>
-          <Replay row={row} />
+          <ReplayJob row={row} />
         </>
       )
     case 'losing': {

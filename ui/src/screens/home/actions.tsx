@@ -1,19 +1,22 @@
 /** What can be done with a job without leaving the time line. */
 import { useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { lazy, Suspense, useState } from 'react'
 import { useLocation } from 'wouter'
 import { sendJson } from '../../api/client'
 import type { TimelineRow } from '../../api/types'
 import { Button } from '../../components/Button'
-import { useConfirm } from '../../components/ConfirmDialog'
 import { Dialog } from '../../components/Dialog'
 import { errorText } from '../../components/ErrorNotice'
 import { useToast } from '../../components/Toast'
 import { useMay } from '../../api/queries'
 import { formatDuration } from '../../lib/duration'
-import { count } from '../../lib/outcome'
+import { count, formatNumber } from '../../lib/outcome'
 import { runPath } from '../../lib/url'
-import { useReplayable, type BulkAnswer } from './queries'
+import { useReplayable, type TimelineFilter } from './queries'
+
+// Dialogs are not part of the first load.
+const PauseManyDialog = lazy(() => import('./PauseMany'))
+const ReplayDialog = lazy(() => import('../failed/ReplayDialog'))
 
 /** Run an action once at a time; an error becomes a message. */
 function useAction(): [isBusy: boolean, run: (action: () => Promise<void>) => void] {
@@ -51,26 +54,42 @@ export function RunNow({ job }: { job: string }) {
   )
 }
 
-export function Replay({ row }: { row: TimelineRow }) {
-  const { name } = row.job
-  const isAllowed = useMay('operator')
-  const matched = useReplayable(name, row.job.streak, isAllowed)
-  const [isBusy, run] = useAction()
-  const confirm = useConfirm()
-  const toast = useToast()
-  if (!matched) return null
-  const ask = async () => {
-    const isSure = await confirm({ title: `Replay ${count(matched, 'failed run')} of ${name}?`, body: <p>Each gets a new run with the same scheduled time and payload, the oldest first, at most 600 a minute. The failed runs stay in the history.</p>, action: `Replay ${count(matched, 'run')}` })
-    if (!isSure) return
-    run(async () => {
-      const { matched: done } = await sendJson<BulkAnswer>('POST', '/runs/replay', { job: name })
-      toast({ text: `${count(done, 'run')} of ${name} replayed` })
-    })
-  }
+/** Replay what failed, of one job or of all: grouped by error, at a rate. */
+export function Replay({ job, failed }: { job: string | null; failed: number }) {
+  const [isOpen, setOpen] = useState(false)
+  if (!failed) return null
   return (
-    <Button size="small" isBusy={isBusy} onClick={() => void ask()} aria-label={`Replay ${count(matched, 'failed run')} of ${name}`}>
-      Replay {matched.toLocaleString('en-GB')}
-    </Button>
+    <>
+      <Button size="small" needs="operator" onClick={() => setOpen(true)} aria-label={job ? `Replay ${count(failed, 'failed run')} of ${job}` : 'Replay failed runs by error'}>
+        {job ? `Replay ${formatNumber(failed)}` : 'Replay…'}
+      </Button>
+      {isOpen && (
+        <Suspense>
+          <ReplayDialog job={job} onClose={() => setOpen(false)} />
+        </Suspense>
+      )}
+    </>
+  )
+}
+
+export function ReplayJob({ row }: { row: TimelineRow }) {
+  const { name, streak } = row.job
+  return <Replay job={name} failed={useReplayable(name, streak, useMay('operator')) ?? 0} />
+}
+
+export function PauseMany({ filter }: { filter: TimelineFilter }) {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <>
+      <Button size="small" needs="operator" onClick={() => setOpen(true)}>
+        Pause or resume…
+      </Button>
+      {isOpen && (
+        <Suspense>
+          <PauseManyDialog filter={filter} onClose={() => setOpen(false)} />
+        </Suspense>
+      )}
+    </>
   )
 }
 

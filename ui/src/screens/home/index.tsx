@@ -18,7 +18,7 @@ import { count, formatNumber, type Fate } from '../../lib/outcome'
 import { formatDate } from '../../lib/time'
 import { steady } from '../../lib/steady'
 import { withSearch } from '../../lib/url'
-import { RemoveDemo } from './actions'
+import { PauseMany, RemoveDemo } from './actions'
 import { FirstSteps } from './FirstSteps'
 import { MarkTable } from './MarkTable'
 import { NeedsAttention, NextJobs } from './Panels'
@@ -106,6 +106,7 @@ export default function Home() {
             <Button size="small" aria-pressed={isTable} onClick={() => set({ view: isTable ? null : 'table' })}>
               As table
             </Button>
+            <PauseMany filter={filter} />
             <Menu size="small" label={timeline.data ? shownText : 'Jobs'} name={`${shownText}: choose how many`}>
               {SIZES.map((size) => (
                 <MenuItem key={size} onSelect={() => set({ rows: size === 10 && !isGrouped ? null : size, cursor: null, skip: null })}>

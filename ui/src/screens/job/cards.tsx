@@ -21,9 +21,10 @@ import { errorLine } from '../../lib/errorLine'
 import { stringifyJson } from '../../lib/exactJson'
 import { count, FATE_WORDS, SKIP_WORDS, TONES, type Fate } from '../../lib/outcome'
 import { formatClock, formatDate, fromLocal, isoDate, offsetMinutes } from '../../lib/time'
+import { readTypedTime } from '../../lib/typedTime'
 import { explainPath, runPath, withSearch } from '../../lib/url'
 import { diff } from '../audit/diff'
-import { fateOfDay, linePath, niceMax, readTypedTime, settingsOf, yearCells } from './summary'
+import { fateOfDay, linePath, niceMax, settingsOf, yearCells } from './summary'
 
 const PAGE = 15
 const UPCOMING = 10
@@ -49,6 +50,7 @@ export function Ledger({ job, onBackfill, onReplay }: { job: JobDetail; onBackfi
     placeholderData: keepPreviousData,
   })
   const rows = times.data?.items ?? []
+  const replayed = new Set(rows.map((row) => row.run?.replay_of))
   const hasSeconds = rows.some((row) => !/:00(\.0+)?Z$/.test(row.at) || (row.until !== null && !/:00(\.0+)?Z$/.test(row.until)))
   return (
     <Card title="What became of each time" controls={<Select aria-label="Which times" value={fate as (typeof FATES)[number][0]} options={FATES} isSet={!!fate} onChange={(next) => set({ fate: next || null, cursor: null })} />}>
@@ -58,7 +60,7 @@ export function Ledger({ job, onBackfill, onReplay }: { job: JobDetail; onBackfi
       {rows.length > 0 && (
         <ol className="job-ledger">
           {rows.map((row) => (
-            <LedgerRow key={`${row.at} ${row.run?.id ?? ''}`} row={row} job={job} hasSeconds={hasSeconds} onBackfill={onBackfill} onReplay={onReplay} />
+            <LedgerRow key={`${row.at} ${row.run?.id ?? ''}`} row={row} job={job} hasSeconds={hasSeconds} isReplayed={!!row.run && replayed.has(row.run.id)} onBackfill={onBackfill} onReplay={onReplay} />
           ))}
         </ol>
       )}
@@ -69,12 +71,13 @@ export function Ledger({ job, onBackfill, onReplay }: { job: JobDetail; onBackfi
   )
 }
 
-function LedgerRow({ row, job, hasSeconds, onBackfill, onReplay }: { row: LedgerTime; job: JobDetail; hasSeconds: boolean; onBackfill: (from: string, to: string) => void; onReplay: (run: string) => void }) {
+function LedgerRow({ row, job, hasSeconds, isReplayed, onBackfill, onReplay }: { row: LedgerTime; job: JobDetail; hasSeconds: boolean; isReplayed: boolean; onBackfill: (from: string, to: string) => void; onReplay: (run: string) => void }) {
   const { run, skip } = row
   const zone = useZone(job.timezone)
   const [, navigate] = useLocation()
   const href = run ? runPath(run.id) : explainPath(job.name, row.at)
-  const kind = run && run.kind !== 'scheduled' ? `${run.kind} · ` : ''
+  const fate = run?.state === 'retrying' ? 'retrying' : row.fate
+  const detail = [run && run.kind !== 'scheduled' ? run.kind : '', detailOf(row)].filter(Boolean).join(' · ')
   return (
     <li className="job-time" onDoubleClick={() => navigate(href)}>
       <Link href={href} className="job-time-at">
@@ -86,10 +89,11 @@ function LedgerRow({ row, job, hasSeconds, onBackfill, onReplay }: { row: Ledger
           </span>
         )}
       </Link>
-      <Outcome fate={row.fate} text={row.count > 1 ? `${row.count} × ${FATE_WORDS[row.fate]}` : FATE_WORDS[row.fate]} />
-      <span className="job-time-detail">{kind + detailOf(row)}</span>
+      <Outcome fate={fate} text={row.count > 1 ? `${row.count} × ${FATE_WORDS[fate]}` : FATE_WORDS[fate]} />
+      <span className="job-time-detail">{detail}</span>
       <span className="job-time-end">
-        {run?.state === 'failed' && (
+        {run?.state === 'failed' && isReplayed && <span className="hb-muted hb-small">replayed</span>}
+        {run?.state === 'failed' && !isReplayed && (
           <Button size="small" needs="operator" onClick={() => onReplay(run.id)}>
             Replay
           </Button>
@@ -139,7 +143,7 @@ export function Year({ job }: { job: JobDetail }) {
         <ErrorNotice error={days.error} what="The days could not be loaded" onRetry={() => void days.refetch()} />
       ) : (
         <div className="job-year" tabIndex={0} role="group" aria-label={`Days of the last year: ${summarizeDays(days.data?.items ?? [])}`}>
-          <svg viewBox={`0 0 ${width} ${height + 16}`} width={width} height={height + 16}>
+          <svg viewBox={`0 0 ${width} ${height + 16}`} width={width}>
             {months.map((cell) => (
               <text key={cell.date} x={cell.column * (CELL + GAP)} y={height + 12} className="job-year-month">
                 {MONTHS[Number(cell.date.slice(5, 7)) - 1]}

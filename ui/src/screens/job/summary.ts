@@ -17,7 +17,7 @@ export function recentSentence(recent: readonly RecentTime[]): string {
   ].filter(Boolean)
   const late = Math.max(0, ...recent.map((time) => time.lateness_ms ?? 0))
   const lateness = late >= 1000 ? `; the latest began ${formatDuration(late)} late` : ''
-  if (recent.length === 1) return `Of its only time so far, ${parts.join(', ')}${lateness}.`
+  if (recent.length === 1) return `Its only time so far ${parts.join(', ').replace(/^1 /, '')}${lateness}.`
   return `Of the last ${recent.length} times, ${join(parts)}${lateness}.`
 }
 
@@ -144,22 +144,4 @@ export function fateOfDay(day: { succeeded: number; failed: number; late: number
   if (day.succeeded) return day.skipped ? 'late' : 'succeeded'
   if (day.skipped) return 'skipped'
   return day.cancelled ? 'cancelled' : 'running'
-}
-
-/** Read a time that a person types, on a wall clock: "08:00 today", "yesterday 9", "2026-11-18 08:00", "8:00". */
-export function readTypedTime(text: string, today: string): string | null {
-  const words = text.trim().toLowerCase().split(/[\s,]+|t(?=\d)/).filter((word) => word && word !== 'at' && word !== 'on')
-  let date: string | null = null
-  let time: string | null = null
-  const shift = (days: number) => new Date(Date.parse(`${today}T00:00:00Z`) + days * 86_400_000).toISOString().slice(0, 10)
-  for (const word of words) {
-    const clock = /^(\d{1,2})(?::(\d{2}))?(?::(\d{2}))?$/.exec(word)
-    if (word === 'today') date = today
-    else if (word === 'yesterday') date = shift(-1)
-    else if (word === 'tomorrow') date = shift(1)
-    else if (/^\d{4}-\d{2}-\d{2}$/.test(word) && !Number.isNaN(Date.parse(word))) date = word
-    else if (clock && time === null && Number(clock[1]) < 24 && Number(clock[2] ?? 0) < 60 && Number(clock[3] ?? 0) < 60) time = `${clock[1]?.padStart(2, '0')}:${clock[2] ?? '00'}${clock[3] ? `:${clock[3]}` : ''}`
-    else return null
-  }
-  return time === null ? null : `${date ?? today}T${time}`
 }

@@ -3,19 +3,18 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useState, type ReactNode } from 'react'
 import { useLocation } from 'wouter'
 import type { JobAction, JobBulkAnswer } from '../../api/types'
-import { useZone } from '../../app/zone'
 import { Button } from '../../components/Button'
 import { useConfirm } from '../../components/ConfirmDialog'
 import { Dialog } from '../../components/Dialog'
 import { errorText } from '../../components/ErrorNotice'
-import { Field, Select } from '../../components/Field'
+import { Field } from '../../components/Field'
 import { useToast } from '../../components/Toast'
 import { serverNow } from '../../lib/clock'
 import { count } from '../../lib/outcome'
-import { fromLocal } from '../../lib/time'
 import { runPath, withSearch } from '../../lib/url'
 import { actOn, countMatching } from './data'
-import { PAUSE_ENDS, pauseUntil, type Chosen, type Filter, type PauseEnd } from './filter'
+import type { Chosen, Filter } from './filter'
+import { PauseDialog } from './PauseDialog'
 
 const DONE_WORDS: Record<JobAction, string> = {
   pause: 'paused',
@@ -36,6 +35,8 @@ type Open =
 export interface JobActions {
   /** Start an action; dialogs and messages follow. `chosen` is a set of names or "all" that match. */
   start: (action: JobAction, chosen: Chosen) => void
+  /** Do it at once, for as many jobs as the user has seen. */
+  run: (action: JobAction, chosen: Chosen, number: number, more?: { note?: string; until?: string }) => Promise<void>
   isBusy: boolean
   dialogs: ReactNode
 }
@@ -118,7 +119,8 @@ export function useJobActions(filter: Filter, onDone: () => void): JobActions {
     <>
       {open.kind === 'pause' && (
         <PauseDialog
-          what={label(open.chosen, open.number)}
+          title={`Pause ${label(open.chosen, open.number)}`}
+          action={`Pause ${label(open.chosen, open.number)}`}
           onClose={close}
           onPause={(more) => {
             close()
@@ -140,57 +142,7 @@ export function useJobActions(filter: Filter, onDone: () => void): JobActions {
       {open.kind === 'refused' && <RefusedDialog action={open.action} answer={open.answer} onClose={close} />}
     </>
   )
-  return { start: (action, chosen) => void begin(action, chosen), isBusy, dialogs }
-}
-
-const END_LABELS: Record<PauseEnd, string> = {
-  none: 'until somebody resumes',
-  '1h': 'for 1 hour',
-  '4h': 'for 4 hours',
-  '1d': 'for 1 day',
-  custom: 'until a time…',
-}
-
-function PauseDialog({ what, onClose, onPause }: { what: string; onClose: () => void; onPause: (more: { note?: string; until?: string }) => void }) {
-  const [note, setNote] = useState('')
-  const [end, setEnd] = useState<PauseEnd>('none')
-  const [custom, setCustom] = useState('')
-  const [isAsked, setAsked] = useState(false)
-  const zone = useZone()
-  const until = pauseUntil(end, custom ? fromLocal(custom, zone) : NaN, serverNow())
-  const submit = () => {
-    setAsked(true)
-    if (until === undefined) return
-    onPause({ ...(note.trim() ? { note: note.trim() } : {}), ...(until ? { until } : {}) })
-  }
-  return (
-    <Dialog
-      title={`Pause ${what}`}
-      onClose={onClose}
-      onSubmit={submit}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary">
-            Pause {what}
-          </Button>
-        </>
-      }
-    >
-      <p className="hb-muted">No run is planned while a job is paused. Runs that were planned before go on.</p>
-      <Field label="Note" hint="Optional. Everybody who looks at the job sees it.">
-        <input value={note} onChange={(event) => setNote(event.target.value)} maxLength={500} autoFocus placeholder="database maintenance" />
-      </Field>
-      <Field label="End">
-        <Select value={end} options={PAUSE_ENDS.map((key) => [key, END_LABELS[key]] as const)} onChange={setEnd} />
-      </Field>
-      {end === 'custom' && (
-        <Field label={`Until (${zone})`} error={isAsked && until === undefined ? 'Choose a time in the future.' : undefined}>
-          <input type="datetime-local" value={custom} onChange={(event) => setCustom(event.target.value)} />
-        </Field>
-      )}
-    </Dialog>
-  )
+  return { start: (action, chosen) => void begin(action, chosen), run, isBusy, dialogs }
 }
 
 function TagDialog({ action, what, onClose, onTag }: { action: 'tag' | 'untag'; what: string; onClose: () => void; onTag: (tags: string[]) => void }) {

@@ -76,14 +76,3 @@ export function describeCount(shown: number, hasMore: boolean, isFirst: boolean,
   if (total !== undefined) return `${shown.toLocaleString('en-GB')} of ${noun(total)}`
   return isFirst ? `the first ${noun(shown)} that match` : `${noun(shown)} on this page`
 }
-
-export const PAUSE_ENDS = ['none', '1h', '4h', '1d', 'custom'] as const
-export type PauseEnd = (typeof PAUSE_ENDS)[number]
-
-/** When a pause ends, as the API takes it; null for a pause without an end, undefined if the time is missing or past. */
-export function pauseUntil(end: PauseEnd, custom: number, now: number): string | null | undefined {
-  if (end === 'none') return null
-  if (end === 'custom') return Number.isFinite(custom) && custom > now ? new Date(custom).toISOString() : undefined
-  const hours = { '1h': 1, '4h': 4, '1d': 24 }[end]
-  return new Date(now + hours * 3_600_000).toISOString()
-}
