@@ -47,8 +47,13 @@ describe('the life of a run', () => {
 })
 
 describe('the summary', () => {
-  it('names the error of the last attempt', () => expect(summaryOf(RUN)).toBe('Failed after 2 attempts over 31 s: ValueError: no rate.'))
-  it('is short for a success', () => expect(summaryOf({ ...RUN, state: 'succeeded', attempt: 1, lateness_ms: 3, duration_ms: 900 } as RunDetail)).toBe('Succeeded in 900 ms.'))
+  it('names the error of the last attempt', () => expect(summaryOf(RUN, 0)).toBe('Failed after 2 attempts over 31 s: ValueError: no rate.'))
+  it('says when a run is tried again', () => {
+    const run = { ...RUN, state: 'retrying', attempt: 1, finished_at: null, ready_at: '2026-11-18T10:00:30Z' } as RunDetail
+    expect(summaryOf(run, Date.parse('2026-11-18T10:00:00Z'))).toBe('1 attempt failed: ValueError: no rate. It is tried again in 30 s.')
+    expect(eventsOf({ ...run, waits_for: 'its next attempt, 2026-11-18T10:00:30Z' } as RunDetail).at(-1)?.detail).toBeUndefined()
+  })
+  it('is short for a success', () => expect(summaryOf({ ...RUN, state: 'succeeded', attempt: 1, lateness_ms: 3, duration_ms: 900 } as RunDetail, 0)).toBe('Succeeded in 900 ms.'))
 })
 
 describe('texts of attempts', () => {

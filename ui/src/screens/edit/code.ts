@@ -7,11 +7,11 @@ export function shellQuote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`
 }
 
-/** `change` is the request for a job that exists; without it the job is created. Secret values are variables to set. */
-export function asCurl(base: string, body: JsonObject, secretNames: readonly string[], job?: { name: string; version: number; change: Change }): string {
+/** `change` is the request for a job that exists; without it the job is created. Secret values are variables to set. A server without tokens refuses any. */
+export function asCurl(base: string, body: JsonObject, secretNames: readonly string[], job?: { name: string; version: number; change: Change }, hasTokens = true): string {
   const method = job ? job.change.method : 'POST'
   const path = `/api/v1/jobs${job ? `/${encodeURIComponent(job.name)}` : ''}`
-  const lines = [`curl -X ${method} ${shellQuote(base + path)}`, `-H "Authorization: Bearer $HOURBELL_TOKEN"`, `-H 'Content-Type: application/json'`]
+  const lines = [`curl -X ${method} ${shellQuote(base + path)}`, ...(hasTokens ? [`-H "Authorization: Bearer $HOURBELL_TOKEN"`] : []), `-H 'Content-Type: application/json'`]
   if (job) lines.push(`-H ${shellQuote(`If-Match: "${job.version}"`)}`)
   const sent: JsonObject = { ...(job ? job.change.body : body) }
   if (secretNames.length) sent.secret_headers = Object.fromEntries(secretNames.map((name) => [name, 'FILL IN']))

@@ -396,3 +396,13 @@ function text(value: Json | undefined): string {
 function jsonMessage(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).replace(/^this is not JSON /, '').replace(/\.$/, '')
 }
+
+/** A name from what is typed: a space is not allowed in names, and a hyphen is what was meant. */
+export function nameOf(typed: string): string {
+  return typed.replace(/\s/g, '-')
+}
+
+/** What the optional texts of a form say, in short. */
+export function describeMore({ description, tags, subject }: Pick<Form, 'description' | 'tags' | 'subject'>): string {
+  return [description, tags.join(', '), subject].filter(Boolean).join(' · ')
+}

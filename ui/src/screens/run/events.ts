@@ -1,7 +1,7 @@
 /** What happened to a run, in order, and what comes next: pure functions of the run. */
 import type { Attempt, RunDetail } from '../../api/types'
 import { errorLine } from '../../lib/errorLine'
-import { formatDuration } from '../../lib/duration'
+import { formatDuration, formatRelative } from '../../lib/duration'
 import { count, REASON_WORDS, type Fate } from '../../lib/outcome'
 import { toMs } from '../../lib/time'
 
@@ -38,7 +38,7 @@ export function eventsOf(run: RunDetail): RunEvent[] {
     events.push({ at: begun ?? toMs(run.attempts?.at(-1)?.finished_at ?? run.started_at), until: null, text: `Attempt ${run.attempt}`, fate: 'running', detail: 'in progress' })
   }
   if (run.finished_at) events.push({ at: toMs(run.finished_at), text: END[run.state] ?? run.state, fate: run.state as Fate, ...(run.reason ? { detail: REASON_WORDS[run.reason] ?? run.reason } : {}) })
-  else if ((run.state === 'retrying' || run.state === 'pending') && run.ready_at) events.push({ at: toMs(run.ready_at), text: run.state === 'retrying' ? `Attempt ${run.attempt + 1}` : 'Ready', fate: 'planned', ...(run.waits_for ? { detail: `waits for ${run.waits_for}` } : {}) })
+  else if ((run.state === 'retrying' || run.state === 'pending') && run.ready_at) events.push({ at: toMs(run.ready_at), text: run.state === 'retrying' ? `Attempt ${run.attempt + 1}` : 'Ready', fate: 'planned', ...(run.waits_for && run.state === 'pending' ? { detail: `waits for ${run.waits_for}` } : {}) })
   // Ends sort after what ended at the same time.
   return events.map((event, index) => ({ event, index })).sort((a, b) => a.event.at - b.event.at || a.index - b.index).map(({ event }) => event)
 }
@@ -58,7 +58,7 @@ function attemptEvent(attempt: Attempt): RunEvent {
 }
 
 /** One sentence: what became of the run. */
-export function summaryOf(run: RunDetail): string {
+export function summaryOf(run: RunDetail, now: number): string {
   const attempts = run.attempts ?? []
   const lastError = attempts.findLast((attempt) => attempt.error)?.error
   const error = lastError ? `: ${errorLine(lastError)}` : ''
@@ -75,7 +75,7 @@ export function summaryOf(run: RunDetail): string {
     case 'running':
       return `Running${run.attempt > 1 ? `, attempt ${run.attempt}` : ''}${late}${run.cancel_requested ? '; it was asked to stop' : ''}.`
     case 'retrying':
-      return `${tries} failed${error}. It is tried again.`
+      return `${tries} failed${error}. It is tried again${run.ready_at ? ` ${formatRelative(toMs(run.ready_at), now)}` : ''}.`
     default:
       return `Waiting${run.waits_for ? ` for ${run.waits_for}` : ''}.`
   }

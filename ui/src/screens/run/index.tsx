@@ -72,7 +72,7 @@ export default function RunScreen() {
           <Outcome fate={fateOf(data.state)} />
         </>
       }
-      lead={summaryOf(data)}
+      lead={<Summary run={data} />}
       actions={<Actions run={data} target={target} />}
     >
       {run.error && <ErrorNotice error={run.error} what="The run could not be refreshed" onRetry={() => void run.refetch()} />}
@@ -112,6 +112,10 @@ export default function RunScreen() {
       </div>
     </Screen>
   )
+}
+
+function Summary({ run }: { run: RunDetail }) {
+  return <>{summaryOf(run, useNow(run.state === 'retrying' ? 1 : 3600))}</>
 }
 
 function Actions({ run, target }: { run: RunDetail; target: JobVersion['definition']['target'] }) {
@@ -164,13 +168,18 @@ function Actions({ run, target }: { run: RunDetail; target: JobVersion['definiti
         </Button>
       )}
       {!hasEnded && (
-        <Button needs="operator" look="danger" disabled={run.cancel_requested} onClick={() => void cancel()}>
+        <Button needs="operator" look={run.state === 'retrying' ? 'plain' : 'danger'} disabled={run.cancel_requested} onClick={() => void cancel()}>
           {run.cancel_requested ? 'Asked to stop' : 'Cancel'}
         </Button>
       )}
       {hasEnded && (
         <Button needs="operator" look="primary" onClick={() => void replay()}>
           Replay
+        </Button>
+      )}
+      {run.state === 'retrying' && (
+        <Button needs="operator" look="primary" onClick={() => void act('replay', 'This run tries it now; the one that waited is cancelled')}>
+          Try now
         </Button>
       )}
     </>
