@@ -8,6 +8,7 @@ import { useUrlState } from '../../app/urlState'
 import { useZone } from '../../app/zone'
 import { Button, LinkButton } from '../../components/Button'
 import { ErrorNotice } from '../../components/ErrorNotice'
+import { Facts } from '../../components/Facts'
 import { Field } from '../../components/Field'
 import { Loading } from '../../components/Loading'
 import { Outcome } from '../../components/Outcome'
@@ -161,7 +162,7 @@ function Answer({ job, found }: { job: JobDetail; found: Explanation }) {
         </div>
       </section>
       <Card title="The records behind it">
-        <dl className="explain-records">
+        <Facts>
           <dt>Schedule then</dt>
           <dd>
             <code>{data.schedule ?? job.schedule}</code> in {job.timezone}
@@ -196,7 +197,7 @@ function Answer({ job, found }: { job: JobDetail; found: Explanation }) {
               <dd>neither a run nor a skip</dd>
             </>
           )}
-        </dl>
+        </Facts>
       </Card>
       {isFilling && <BackfillDialog job={job} from={skip?.first_at ?? found.at} to={skip?.last_at ?? found.at} onClose={() => setFilling(false)} />}
       {actions.dialogs}

@@ -1,21 +1,22 @@
 /** The time line: names on the left, marks on a canvas, and the card of the mark under the pointer or the focus. */
-import { memo, useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type PointerEvent, type RefObject } from 'react'
-import { Link, useLocation } from 'wouter'
-import type { Outage } from '../../api/types'
+import { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type PointerEvent } from 'react'
+import { useLocation } from 'wouter'
+import type { Outage, TimelineRow } from '../../api/types'
 import { useNow } from '../../app/now'
 import { useShortcuts } from '../../app/shortcuts'
-import { OutcomeMark } from '../../components/Outcome'
 import { count } from '../../lib/outcome'
-import { formatClock, formatDate, formatTime } from '../../lib/time'
-import { jobPath, withSearch } from '../../lib/url'
+import { jobPath } from '../../lib/url'
+import { Axis, layoutAxis } from './Axis'
 import { useColours } from './colours'
-import { describeMark, pathOf, sentence } from './describe'
+import { pathOf, sentence } from './describe'
 import { draw } from './draw'
+import { GROUP_HEIGHT, Labels } from './Labels'
+import { MarkCard } from './MarkCard'
 import { keyOf, layoutRow, left, markAt, middle, nextMark, pauseOf, type Mark } from './marks'
-import { linesOf, pauseText, rowFate, rowNote, type Line } from './rows'
+import { showRow, useSettling, useSlice, useWheel, useWidth } from './plot'
+import { linesOf, pauseText, type Line } from './rows'
 import { limitSpan, pan, spanOf, toTime, toX, zoomAt, type Span, type View } from './scale'
-import { clockChanges, labelSize, placeLabels, placeTicks, ticks, zoneChanges } from './ticks'
-import type { TimelineRow } from '../../api/types'
+import { zoneChanges } from './ticks'
 
 interface Props {
   rows: readonly TimelineRow[]
@@ -47,17 +48,7 @@ interface LaidOut {
   marks: () => Mark[]
 }
 
-/** The part of the rows that the canvas covers, in pixels from their top. */
-interface Slice {
-  top: number
-  bottom: number
-}
-
-const SLICE_STEP = 120
-
-const GROUP_HEIGHT = 28
 const ZOOM_STEP = 1.5
-const SETTLE_MS = 180
 
 export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView, zone, onWidth, onHold }: Props) {
   const [, navigate] = useLocation()
@@ -264,29 +255,7 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
   const spoken = isAnnounced && activeLine.line.kind === 'job' ? (activeMark ? sentence(activeMark, activeLine.line.row, zone, now) : `${activeLine.line.row.job.name}: no marks in this window. Enter: open the job.`) : ''
   return (
     <div className="home-line" data-narrow={isNarrow || undefined} onPointerEnter={() => onHold(true)} onPointerLeave={() => onHold(false)}>
-      <div className="home-axis">
-        <div className="home-axis-zone">
-          <span>{formatDate(span.from, zone)}</span>
-          <span title="The time zone of the axis">{zone}</span>
-        </div>
-        <div className="home-axis-ticks" aria-hidden="true">
-          {axis.ticks.map(({ item, x }) => (
-            <span key={item.at} style={{ left: x }} data-day={item.isDay || undefined}>
-              {item.label}
-            </span>
-          ))}
-          {axis.changes.map(({ item, x }) => (
-            <span key={`c${item.at}`} style={{ left: x }} className="home-axis-change">
-              {item.label}
-            </span>
-          ))}
-          {axis.nowX !== null && (
-            <span className="home-now" style={{ left: axis.nowX }}>
-              now
-            </span>
-          )}
-        </div>
-      </div>
+      <Axis axis={axis} from={span.from} zone={zone} />
       <div className="home-rows">
         <Labels lines={lines} rowHeight={rowHeight} zone={zone} now={Math.floor(now / 60_000) * 60_000} active={active?.job ?? null} />
         <div
@@ -321,7 +290,7 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
               )
             )
           })}
-          {activeLine && activeLine.line.kind === 'job' && activeMark && <Card mark={activeMark} row={activeLine.line.row} zone={zone} now={now} width={width} top={activeLine.middle} height={height} isPinned={active?.by === 'touch'} onZoom={() => activeLine.line.kind === 'job' && open(activeMark, activeLine.line.row)} />}
+          {activeLine && activeLine.line.kind === 'job' && activeMark && <MarkCard mark={activeMark} row={activeLine.line.row} zone={zone} now={now} width={width} top={activeLine.middle} height={height} isPinned={active?.by === 'touch'} onZoom={() => activeLine.line.kind === 'job' && open(activeMark, activeLine.line.row)} />}
         </div>
       </div>
       <p id={helpId} className="hb-hidden">
@@ -334,86 +303,6 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
   )
 }
 
-const Labels = memo(function Labels({ lines, rowHeight, zone, now, active }: { lines: readonly Line[]; rowHeight: number; zone: string; now: number; active: string | null }) {
-  return (
-    <ul className="home-labels">
-      {lines.map((line) =>
-        line.kind === 'group' ? (
-          <li key={`group-${line.tag}`} className="home-group" style={{ height: GROUP_HEIGHT }}>
-            {line.tag === null ? <span>no tag</span> : <Link href={withSearch('/', { tag: line.tag })}>{line.tag}</Link>}
-            <span className="hb-muted">{count(line.count, 'job')}</span>
-          </li>
-        ) : (
-          <Label key={line.row.job.id} row={line.row} height={rowHeight} zone={zone} now={now} isActive={active === line.row.job.id} />
-        ),
-      )}
-    </ul>
-  )
-})
-
-const Label = memo(function Label({ row, height, zone, now, isActive }: { row: TimelineRow; height: number; zone: string; now: number; isActive: boolean }) {
-  const note = rowNote(row, zone, now)
-  return (
-    <li className="home-label" style={{ height }} data-active={isActive || undefined}>
-      <OutcomeMark fate={rowFate(row)} size={11} />
-      <div className="home-label-text">
-        <Link href={jobPath(row.job)} title={row.job.name}>
-          {row.job.name}
-        </Link>
-        <span className="home-label-note" title={note}>
-          {note}
-        </span>
-      </div>
-      <span className="home-label-zone" title={row.job.timezone}>
-        {row.job.timezone}
-      </span>
-    </li>
-  )
-})
-
-const CARD_WIDTH = 300
-
-function Card({ mark, row, zone, now, width, top, height, isPinned, onZoom }: { mark: Mark; row: TimelineRow; zone: string; now: number; width: number; top: number; height: number; isPinned: boolean; onZoom: () => void }) {
-  const { fate, title, facts, action } = describeMark(mark, row, zone, now)
-  const path = pathOf(mark, row)
-  const size = Math.min(CARD_WIDTH, width)
-  const centre = Math.max(left(mark), Math.min(middle(mark), width))
-  const x = Math.max(0, Math.min(width - size, centre - size / 2))
-  const isAbove = top > height / 2 && top > 120
-  return (
-    <div className="home-card" data-pinned={isPinned || undefined} style={{ left: x, width: size, ...(isAbove ? { bottom: height - top + 16 } : { top: top + 16 }) }} onPointerDown={(event) => event.stopPropagation()} onPointerUp={(event) => event.stopPropagation()}>
-      <div className="home-card-head">
-        <OutcomeMark fate={fate} />
-        <strong>{row.job.name}</strong>
-        <span>{title}</span>
-      </div>
-      <dl>
-        {facts.map(([label, value]) => (
-          <div key={label}>
-            <dt>{label}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
-      <div className="home-card-foot">
-        {zone}
-        {isPinned ? path ? <Link href={path}>{action}</Link> : <button onClick={onZoom}>{action}</button> : <span>{action}</span>}
-      </div>
-    </div>
-  )
-}
-
-function layoutAxis(span: Span, zone: string, width: number, now: number) {
-  const most = Math.max(2, width / 78)
-  const isNowShown = now >= span.from && now <= span.until
-  const nowX = isNowShown && width ? toX(now, span, width) : null
-  const taken = nowX === null ? [] : [{ x: nowX, size: 44 }]
-  const changes = clockChanges(span, zone).map((item) => ({ item, x: toX(item.at, span, width) }))
-  const placed = placeLabels(changes.map(({ item, x }) => ({ item, x, size: labelSize(item.label) + 10 })), width, 6, taken)
-  const shown = placeTicks(ticks(span, zone, most), span, width, [...taken, ...placed.map(({ item, x }) => ({ x, size: labelSize(item.label) + 10 }))])
-  return { ticks: shown, changes: placed, nowX }
-}
-
 /** How many pixels are free of marks to the right of `x`. */
 function roomAfter(marks: readonly Mark[], x: number, width: number): number {
   return marks.reduce((room, mark) => (mark.end > x ? Math.min(room, Math.max(0, left(mark) - x)) : room), width - x)
@@ -422,95 +311,4 @@ function roomAfter(marks: readonly Mark[], x: number, width: number): number {
 /** Changes of the clocks of a job's zone, where the axis has another one. */
 function ownChanges(row: TimelineRow, zone: string, span: Span, width: number): number[] {
   return row.job.timezone === zone || row.job.timezone === 'UTC' ? [] : zoneChanges(span, row.job.timezone).map(({ at }) => toX(at, span, width))
-}
-
-/** "all nodes down 04:48–05:36" */
-export function outageText({ from, until, of }: Outage, zone: string, now: number): string {
-  const what = of === 'nodes' ? 'all nodes down' : 'database unreachable'
-  return `${what} ${formatTime(from, zone, { now, shortToday: true })}–${until ? formatClock(until, zone) : 'now'}`
-}
-
-/** The part of the rows on the screen, and a margin, so that a canvas of a hundred rows is no larger than the screen. */
-function useSlice(element: RefObject<HTMLElement | null>, height: number): Slice {
-  const [slice, setSlice] = useState<Slice>({ top: 0, bottom: 0 })
-  useLayoutEffect(() => {
-    const read = () => {
-      const from = -(element.current?.getBoundingClientRect().top ?? 0)
-      const top = Math.max(0, Math.floor(from / SLICE_STEP - 1) * SLICE_STEP)
-      const bottom = Math.max(top, Math.min(height, Math.ceil((from + window.innerHeight) / SLICE_STEP + 1) * SLICE_STEP))
-      setSlice((before) => (before.top === top && before.bottom === bottom ? before : { top, bottom }))
-    }
-    read()
-    window.addEventListener('scroll', read, { passive: true, capture: true })
-    window.addEventListener('resize', read)
-    return () => {
-      window.removeEventListener('scroll', read, { capture: true })
-      window.removeEventListener('resize', read)
-    }
-  }, [element, height])
-  return slice
-}
-
-/** Scroll a row that the keyboard reached into view, clear of the top bar. */
-function showRow(plot: HTMLElement | null, { top, bottom }: { top: number; bottom: number }): void {
-  const from = plot?.getBoundingClientRect().top
-  if (from === undefined) return
-  const margin = 110
-  if (from + top < margin) window.scrollBy({ top: from + top - margin })
-  else if (from + bottom > window.innerHeight - 20) window.scrollBy({ top: from + bottom - window.innerHeight + 20 })
-}
-
-function useWidth(element: RefObject<HTMLElement | null>): { width: number; isNarrow: boolean } {
-  const [width, setWidth] = useState(0)
-  const isNarrow = useMedia('(max-width: 640px)')
-  useLayoutEffect(() => {
-    const found = element.current
-    if (!found) return undefined
-    const observer = new ResizeObserver(() => setWidth(found.clientWidth))
-    observer.observe(found)
-    setWidth(found.clientWidth)
-    return () => observer.disconnect()
-  }, [element])
-  return { width, isNarrow }
-}
-
-function useMedia(query: string): boolean {
-  const [matches, setMatches] = useState(() => window.matchMedia(query).matches)
-  useEffect(() => {
-    const list = window.matchMedia(query)
-    const onChange = () => setMatches(list.matches)
-    list.addEventListener('change', onChange)
-    return () => list.removeEventListener('change', onChange)
-  }, [query])
-  return matches
-}
-
-/** Call `onSettled` with the last span when nobody moved it for a moment. */
-function useSettling(moving: Span | null, onSettled: (span: Span) => void): () => void {
-  const latest = useRef({ moving, onSettled })
-  latest.current = { moving, onSettled }
-  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined)
-  useEffect(() => () => clearTimeout(timer.current), [])
-  return useCallback(() => {
-    clearTimeout(timer.current)
-    timer.current = setTimeout(() => {
-      const { moving: span, onSettled: settled } = latest.current
-      if (span) settled(span)
-    }, SETTLE_MS)
-  }, [])
-}
-
-/** The wheel, with the right to keep the page from scrolling, which React's own listener does not have. */
-function useWheel(element: RefObject<HTMLElement | null>, onWheel: (event: WheelEvent, x: number) => boolean): void {
-  const latest = useRef(onWheel)
-  latest.current = onWheel
-  useEffect(() => {
-    const found = element.current
-    if (!found) return undefined
-    const listen = (event: WheelEvent) => {
-      if (latest.current(event, event.clientX - found.getBoundingClientRect().left)) event.preventDefault()
-    }
-    found.addEventListener('wheel', listen, { passive: false })
-    return () => found.removeEventListener('wheel', listen)
-  }, [element])
 }

@@ -1,5 +1,5 @@
 /** A mark in words: for its card, for screen readers and for the table. */
-import type { TimelineBucket, TimelineRow } from '../../api/types'
+import type { Outage, TimelineBucket, TimelineRow } from '../../api/types'
 import { formatDuration } from '../../lib/duration'
 import { count, FATE_WORDS, formatNumber, REASON_WORDS, SKIP_WORDS, type Fate } from '../../lib/outcome'
 import { formatClock, formatDate, formatTime } from '../../lib/time'
@@ -101,4 +101,10 @@ function beganText(due: string, began: string, zone: string, now: number): strin
 function secondsOf(time: string | number): boolean | 'ms' {
   const ms = typeof time === 'number' ? time : Date.parse(time)
   return ms % 1000 ? 'ms' : ms % 60_000 !== 0
+}
+
+/** "all nodes down 04:48–05:36" */
+export function outageText({ from, until, of }: Outage, zone: string, now: number): string {
+  const what = of === 'nodes' ? 'all nodes down' : 'database unreachable'
+  return `${what} ${formatTime(from, zone, { now, shortToday: true })}–${until ? formatClock(until, zone) : 'now'}`
 }

@@ -8,6 +8,7 @@ import { useUrlState } from '../../app/urlState'
 import { useZone } from '../../app/zone'
 import { Button } from '../../components/Button'
 import { ErrorNotice } from '../../components/ErrorNotice'
+import { Facts } from '../../components/Facts'
 import { Field, Select } from '../../components/Field'
 import { Loading } from '../../components/Loading'
 import { Outcome } from '../../components/Outcome'
@@ -53,7 +54,7 @@ export function Ledger({ job, onBackfill, onReplay }: { job: JobDetail; onBackfi
   const replayed = new Set(rows.map((row) => row.run?.replay_of))
   const hasSeconds = rows.some((row) => !/:00(\.0+)?Z$/.test(row.at) || (row.until !== null && !/:00(\.0+)?Z$/.test(row.until)))
   return (
-    <Card title="What became of each time" controls={<Select aria-label="Which times" value={fate as (typeof FATES)[number][0]} options={FATES} isSet={!!fate} onChange={(next) => set({ fate: next || null, cursor: null })} />}>
+    <Card title="What became of each time" controls={<Select className="hb-select-small" aria-label="Which times" value={fate as (typeof FATES)[number][0]} options={FATES} isSet={!!fate} onChange={(next) => set({ fate: next || null, cursor: null })} />}>
       {times.error && <ErrorNotice error={times.error} what="The times could not be loaded" onRetry={() => void times.refetch()} />}
       {!times.data && !times.error && <Loading what="times" />}
       {times.data && !rows.length && <p className="hb-muted">{fate ? 'No time with this outcome on record.' : 'It has not been due yet.'}</p>}
@@ -342,7 +343,7 @@ export function Settings({ job }: { job: JobDetail }) {
   const where = type === 'http' ? `${target.method ?? 'POST'} ${target.url}` : type === 'task' ? `task ${target.name}` : type === 'sql' ? `SQL function ${target.function}` : type
   return (
     <Card title="Settings">
-      <dl className="job-settings">
+      <Facts>
         <dt>Target</dt>
         <dd>{where}</dd>
         {(job.secrets ?? []).length > 0 && (
@@ -363,7 +364,7 @@ export function Settings({ job }: { job: JobDetail }) {
         <dd>
           <code>{job.id}</code>
         </dd>
-      </dl>
+      </Facts>
     </Card>
   )
 }

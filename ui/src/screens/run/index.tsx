@@ -11,6 +11,7 @@ import { Chip } from '../../components/Chip'
 import { CodeBlock, copyText } from '../../components/CodeBlock'
 import { useConfirm } from '../../components/ConfirmDialog'
 import { ErrorNotice, errorText } from '../../components/ErrorNotice'
+import { Facts } from '../../components/Facts'
 import { Loading } from '../../components/Loading'
 import { Outcome, OutcomeMark } from '../../components/Outcome'
 import { Card, Screen } from '../../components/Screen'
@@ -95,7 +96,7 @@ export default function RunScreen() {
           ))}
         </div>
         <div className="hb-stack">
-          <Facts run={data} zone={zone} />
+          <Details run={data} zone={zone} />
           {target && <Request target={target} payload={data.payload} />}
           {data.payload !== null && data.payload !== undefined && (
             <Card title="Payload">
@@ -332,10 +333,10 @@ function Progress({ run }: { run: RunDetail }) {
   )
 }
 
-function Facts({ run, zone }: { run: RunDetail; zone: string | undefined }) {
+function Details({ run, zone }: { run: RunDetail; zone: string | undefined }) {
   return (
     <Card title="Details">
-      <dl className="run-facts">
+      <Facts>
         <dt>Run</dt>
         <dd>
           <code>{run.id}</code>
@@ -395,7 +396,7 @@ function Facts({ run, zone }: { run: RunDetail; zone: string | undefined }) {
             </dd>
           </>
         )}
-      </dl>
+      </Facts>
     </Card>
   )
 }
@@ -406,11 +407,11 @@ function Request({ target, payload }: { target: NonNullable<JobVersion['definiti
     const { type, ...rest } = target
     return (
       <Card title={type === 'task' ? 'Task' : type === 'sql' ? 'SQL function' : 'Target'}>
-        <dl className="run-facts">
+        <Facts>
           {Object.entries(rest).map(([field, value]) => (
             <Fact key={field} name={field} value={typeof value === 'string' ? value : stringifyJson(value)} />
           ))}
-        </dl>
+        </Facts>
       </Card>
     )
   }
@@ -421,11 +422,11 @@ function Request({ target, payload }: { target: NonNullable<JobVersion['definiti
         <strong>{shown.method ?? 'POST'}</strong> {shown.url}
       </p>
       {Object.keys(shown.headers ?? {}).length > 0 && (
-        <dl className="run-facts">
+        <Facts>
           {Object.entries(shown.headers ?? {}).map(([name, value]) => (
             <Fact key={name} name={name} value={typeof value === 'string' ? value : '••• secret'} />
           ))}
-        </dl>
+        </Facts>
       )}
       <details className="run-details">
         <summary>As curl</summary>
