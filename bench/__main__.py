@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import drain, growth, idle, imports, lateness, lists, planning, schedule, start, timeline, webhooks
+from bench import drain, growth, idle, imports, lateness, lists, page, planning, schedule, start, timeline, webhooks
 from bench.machine import describe_run
 from bench.report import Benchmark
 from bench.sizes import applied, parse_asked
@@ -18,6 +18,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "imports": imports.BENCHMARK,
     "lateness": lateness.BENCHMARK,
     "lists": lists.BENCHMARK,
+    "page": page.BENCHMARK,
     "planning": planning.BENCHMARK,
     "schedule": schedule.BENCHMARK,
     "start": start.BENCHMARK,

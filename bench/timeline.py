@@ -27,7 +27,7 @@ import uvloop
 
 from bench.limits.databases import Database, Postgres, Sqlite, postgres_server
 from bench.limits.server import Server
-from bench.limits.timeline_filled import filling
+from bench.limits.timeline_filled import fill
 from bench.report import Benchmark, Cell, Column, Kind, Report, Table
 from bench.sizes import given, size
 from hourbell.api import render
@@ -119,24 +119,21 @@ def _verdict(database: str, rows: list[tuple[Cell, ...]]) -> str:
 async def measure(database: Database, folder: Path, jobs: int, runs: int, rounds: int) -> list[tuple[Cell, ...]]:
     """Fill a database, and ask it for each time line; a RuntimeError if the bare query lists other runs than ours."""
     now = datetime.now(UTC)
+    await fill(database, jobs, runs, now)
     async with AsyncExitStack() as stack:
-        if isinstance(database, Postgres):
-            lists, bare = await _open_postgres(database, stack, filling(database.name, jobs, runs, now))
-        else:
-            lists, bare = _open_sqlite(database, stack, filling(database.name, jobs, runs, now))
+        is_postgres = isinstance(database, Postgres)
+        lists, bare = await _open_postgres(database, stack) if is_postgres else _open_sqlite(database, stack)
         server = Server(database.url, folder)
         stack.callback(server.stop)
-        clock = time.perf_counter if isinstance(database, Postgres) else time.process_time
+        clock = time.perf_counter if is_postgres else time.process_time
         timelines = Timelines(lists, now=lambda: datetime.now(UTC))
         rows = [await _row(question, now, timelines, bare, server, rounds, clock) for question in QUESTIONS]
         return [*rows, await _figures(timelines, server, rounds, clock)]
 
 
-async def _open_postgres(database: Database, stack: AsyncExitStack, script: str) -> tuple[ListStore, Bare]:
+async def _open_postgres(database: Database, stack: AsyncExitStack) -> tuple[ListStore, Bare]:
     connection = await asyncpg.connect(database.url, server_settings=_SETTINGS)
     stack.push_async_callback(connection.close)
-    await connection.execute(script)
-    await connection.execute("vacuum analyze")
     connections = Connections(database.url)
     stack.push_async_callback(connections.close)
 
@@ -146,13 +143,11 @@ async def _open_postgres(database: Database, stack: AsyncExitStack, script: str)
     return PostgresListStore(connections), bare
 
 
-def _open_sqlite(database: Database, stack: AsyncExitStack, script: str) -> tuple[ListStore, Bare]:
+def _open_sqlite(database: Database, stack: AsyncExitStack) -> tuple[ListStore, Bare]:
     path = database.url.removeprefix("sqlite:///")
     connection = apsw.Connection(path)
     stack.callback(connection.close)
     connection.execute("pragma cache_size = -65536").fetchall()
-    connection.execute(script).fetchall()
-    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     runner = WriterThread(path)
     stack.push_async_callback(runner.close)
 

@@ -29,10 +29,10 @@ class Server:
                 stderr=log,
             )
         self.pid = self._process.pid
-        self._netloc = self._wait_until_serving()
+        self.netloc = self._wait_until_serving()
 
     def connection(self) -> HTTPConnection:
-        return HTTPConnection(self._netloc, timeout=_ANSWER_LIMIT, blocksize=_BLOCK)
+        return HTTPConnection(self.netloc, timeout=_ANSWER_LIMIT, blocksize=_BLOCK)
 
     def import_jobs(self, lines: IO[bytes], size: int) -> int:
         """Send lines of JSON as they are read; how many jobs were created."""

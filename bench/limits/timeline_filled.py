@@ -5,8 +5,13 @@ a hundred failed last, one lost a time, one is paused, and one has a run that wa
 """
 
 import json
+from contextlib import closing
 from datetime import datetime
 
+import apsw
+import asyncpg
+
+from bench.limits.databases import Database, Postgres
 from hourbell.core.job.definition import Definition
 from hourbell.core.job.version_json import definition_to_json
 from hourbell.store.sqlite.values import microseconds
@@ -96,3 +101,18 @@ def filling(database: str, jobs: int, runs: int, now: datetime) -> str:
         definition=_DEFINITION,
         step=23 * 3_600_000_000 // max(1, runs // jobs),
     )
+
+
+async def fill(database: Database, jobs: int, runs: int, now: datetime) -> None:
+    """Fill an empty database, and leave it as one that has run for a while: vacuumed, with an empty log."""
+    script = filling(database.name, jobs, runs, now)
+    if isinstance(database, Postgres):
+        connection = await asyncpg.connect(database.url)
+        await connection.execute(script)
+        await connection.execute("vacuum analyze")
+        await connection.close()
+    else:
+        with closing(apsw.Connection(database.url.removeprefix("sqlite:///"))) as file:
+            file.execute("pragma cache_size = -65536").fetchall()
+            file.execute(script).fetchall()
+            file.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)

@@ -1,8 +1,8 @@
 /** Every screen, loaded when it is opened. Order matters: the first path that matches wins. */
-import { Component, lazy, Suspense, type ComponentType, type ReactNode } from 'react'
+import { Component, type ComponentType, type ReactNode } from 'react'
 import { Route, Switch, useLocation } from 'wouter'
 import { ErrorNotice } from '../components/ErrorNotice'
-import { Loading } from '../components/Loading'
+import { lazyScreen as lazy } from './lazyScreen'
 import { NotFound } from './NotFound'
 
 const SCREENS: readonly [path: string, screen: ComponentType][] = [
@@ -27,14 +27,12 @@ export function Routes() {
   const [path] = useLocation()
   return (
     <ScreenErrors key={path}>
-      <Suspense fallback={<Loading what="the screen" />}>
-        <Switch>
-          {SCREENS.map(([path, screen]) => (
-            <Route key={path} path={path} component={screen} />
-          ))}
-          <Route component={NotFound} />
-        </Switch>
-      </Suspense>
+      <Switch>
+        {SCREENS.map(([path, screen]) => (
+          <Route key={path} path={path} component={screen} />
+        ))}
+        <Route component={NotFound} />
+      </Switch>
     </ScreenErrors>
   )
 }
