@@ -17,11 +17,11 @@ _BLOCK = 64 * 1024
 
 
 class Server:
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, *arguments: str) -> None:
         self._log = folder / f"{token_hex(4)}.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hourbell", "serve"],
+                [sys.executable, "-m", "hourbell", "serve", *arguments],
                 cwd=folder,
                 env={**os.environ, "DATABASE_URL": url, "HTTP_ADDR": "127.0.0.1:0"},
                 stdin=subprocess.DEVNULL,

@@ -43,6 +43,11 @@ export function Shell({ children }: { children: ReactNode }) {
     if (needsLogin && !isLogin) navigate(withSearch('/login', { next: search ? `${path}?${search}` : path }), { replace: true })
   }, [needsLogin, isLogin, navigate, path, search])
 
+  useEffect(() => {
+    // On a phone the screens are wider than the bar.
+    document.querySelector('.hb-nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+  }, [path])
+
   useShortcuts([
     ...(isLogin
       ? []

@@ -36,14 +36,13 @@ interface Props<T> {
   rowKeys?: readonly { keys: string; label: string; run: (row: T) => void }[]
   /** Changes when other rows were asked for (filter, sort, page): then rows may move at once. */
   resetKey?: string
-  rowTone?: (row: T) => string | undefined
 }
 
 /**
  * A table of live rows. While the pointer is inside, rows keep their places and only their content changes.
  * j and k move, Enter opens, x selects.
  */
-export function Table<T>({ label, rows, rowKey, columns, href, rowName, selection, sort, rowKeys = [], resetKey = '', rowTone }: Props<T>) {
+export function Table<T>({ label, rows, rowKey, columns, href, rowName, selection, sort, rowKeys = [], resetKey = '' }: Props<T>) {
   const [, navigate] = useLocation()
   const body = useRef<HTMLTableSectionElement>(null)
   const [isHeld, setHeld] = useState(false)
@@ -128,7 +127,6 @@ export function Table<T>({ label, rows, rowKey, columns, href, rowName, selectio
                 tabIndex={-1}
                 data-active={key === active || undefined}
                 data-chosen={selection?.keys.has(key) || undefined}
-                data-tone={rowTone?.(row)}
                 onFocus={() => setActive(key)}
                 onKeyDown={(event) => {
                   if (event.key === 'Enter' && event.target === event.currentTarget && href) navigate(href(row))

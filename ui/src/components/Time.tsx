@@ -28,12 +28,12 @@ export function Time({ at, zone, ...options }: Props) {
 export function RelativeTime({ at, zone }: Pick<Props, 'at' | 'zone'>) {
   const ms = at === null || at === undefined ? null : toMs(at)
   const distance = ms === null ? 0 : Math.abs(ms - serverNow())
-  const now = useNow(ms === null ? 3600 : distance < 130_000 ? 1 : 15)
+  useNow(ms === null ? 3600 : distance < 130_000 ? 1 : 15)
   const [title, setTitle] = useState<string>()
   if (ms === null) return <span className="hb-muted">—</span>
   return (
     <time dateTime={new Date(ms).toISOString()} title={title} onPointerEnter={() => setTitle(allZones(ms, zone))}>
-      {formatRelative(ms, now)}
+      {formatRelative(ms, serverNow())}
     </time>
   )
 }

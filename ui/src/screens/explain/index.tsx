@@ -181,7 +181,14 @@ function Answer({ job, found }: { job: JobDetail; found: Explanation }) {
             <>
               <dt>Skip</dt>
               <dd>
-                <Time at={skip.first_at} zone={job.timezone} seconds /> to <Time at={skip.last_at} zone={job.timezone} seconds />, {skip.count} times: {SKIP_WORDS[skip.reason] ?? skip.reason}{' '}
+                <Time at={skip.first_at} zone={job.timezone} seconds />
+                {skip.count > 1 && (
+                  <>
+                    {' '}
+                    to <Time at={skip.last_at} zone={job.timezone} seconds />, {skip.count} times
+                  </>
+                )}
+                : {SKIP_WORDS[skip.reason] ?? skip.reason}{' '}
                 <Link href={withSearch(jobPath(job), { fate: 'skipped' })} className="hb-small">
                   all skips
                 </Link>

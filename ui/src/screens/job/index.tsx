@@ -6,7 +6,6 @@ import { sendJson } from '../../api/client'
 import { useJob, useMay } from '../../api/queries'
 import type { JobDetail } from '../../api/types'
 import { useShortcuts } from '../../app/shortcuts'
-import { useNow } from '../../app/now'
 import { useZone } from '../../app/zone'
 import { Button, LinkButton } from '../../components/Button'
 import { Chip } from '../../components/Chip'
@@ -16,11 +15,10 @@ import { ErrorNotice, errorText } from '../../components/ErrorNotice'
 import { Loading } from '../../components/Loading'
 import { Menu, MenuItem } from '../../components/Menu'
 import { Screen } from '../../components/Screen'
-import { Time } from '../../components/Time'
+import { RelativeTime, Time } from '../../components/Time'
 import { useToast } from '../../components/Toast'
 import { serverNow } from '../../lib/clock'
-import { formatRelative } from '../../lib/duration'
-import { formatTime, toMs } from '../../lib/time'
+import { formatTime } from '../../lib/time'
 import { jobPath, runPath, withSearch } from '../../lib/url'
 import { useJobActions } from '../jobs/actions'
 import { Charts, Ledger, NextTimes, Settings, Versions, WhyNot, Year } from './cards'
@@ -152,7 +150,6 @@ function Shown({ job, error, onRetry }: { job: JobDetail; error: unknown; onRetr
 
 /** "At 09:00, Monday through Friday, Europe/Paris. Next in 18 h (Wed 18 Nov, 09:00). Of the last 20 times …" */
 function Lead({ job }: { job: JobDetail }) {
-  const now = useNow(job.next_at && Math.abs(toMs(job.next_at) - serverNow()) < 130_000 ? 1 : 30)
   const zone = useZone(job.timezone)
   return (
     <>
@@ -166,7 +163,11 @@ function Lead({ job }: { job: JobDetail }) {
       <br />
       {job.state === 'active' && job.next_at && (
         <>
-          Next <strong>{formatRelative(toMs(job.next_at), now)}</strong> ({formatTime(job.next_at, zone, { now, offset: true })}).{' '}
+          Next{' '}
+          <strong>
+            <RelativeTime at={job.next_at} zone={job.timezone} />
+          </strong>{' '}
+          ({formatTime(job.next_at, zone, { now: serverNow(), offset: true })}).{' '}
         </>
       )}
       {job.state === 'done' && 'It has no further times. '}

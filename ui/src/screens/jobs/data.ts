@@ -4,7 +4,7 @@ import { keys } from '../../api/queries'
 import type { Job, JobBulkAnswer, JobBulkBody, List } from '../../api/types'
 import type { Chosen, Filter } from './filter'
 
-export const PAGE = 100
+export const PAGE = 50
 const RECENT = 20
 const MAX_JOBS_PER_CALL = 1000
 

@@ -40,7 +40,7 @@ import {
 } from './filter'
 import './jobs.css'
 
-const SEARCH_WAIT_MS = 80
+const SEARCH_WAIT_MS = 100
 
 export default function Jobs() {
   const [query, set] = useUrlState()

@@ -37,7 +37,7 @@ export default function Nodes() {
           The nodes use different time zone data ({versions.join(', ')}). Install the same version of tzdata on each, so that all plan the same times.
         </p>
       )}
-      {rows.length > 0 && <Table label="Nodes" rows={rows} rowKey={(node) => node.id} columns={COLUMNS} rowTone={(node) => (node.stale ? 'bad' : undefined)} />}
+      {rows.length > 0 && <Table label="Nodes" rows={rows} rowKey={(node) => node.id} columns={COLUMNS} />}
       {nodes.data && !rows.length && (
         <Empty title="No node is running" examples={[{ label: 'Start a node', code: 'hourbell serve' }]}>
           <p>Jobs are planned and run while at least one node runs. This server answers requests only.</p>
@@ -62,8 +62,8 @@ const COLUMNS: Column<Node>[] = [
     ),
   },
   { id: 'state', header: 'State', cell: (node) => <Outcome fate={node.stale ? 'failed' : 'succeeded'} text={node.stale ? 'dead' : 'live'} title={node.stale ? 'It sent no heartbeat within its lease' : undefined} /> },
-  { id: 'beat', header: 'Last heartbeat', cell: (node) => <RelativeTime at={node.beat_at} /> },
-  { id: 'running', header: 'Running', align: 'end', cell: (node) => node.running },
+  { id: 'beat', header: 'Last heartbeat', cell: (node) => <span className="hb-nowrap"><RelativeTime at={node.beat_at} /></span> },
+  { id: 'running', header: 'Running', align: 'end', hide: 'narrow', cell: (node) => node.running },
   { id: 'lanes', header: 'Serves', hide: 'narrow', cell: (node) => <Lanes lanes={node.lanes} /> },
   { id: 'started', header: 'Started', hide: 'medium', cell: (node) => <span className="hb-nowrap"><Time at={node.started_at} /></span> },
   { id: 'tzdata', header: 'Time zone data', hide: 'wide', cell: (node) => <span className="hb-muted">{node.tzdata || '—'}</span> },
@@ -92,9 +92,9 @@ function Outages() {
   const outages = useQuery({ queryKey: ['nodes', 'outages'], queryFn: ({ signal }) => getJson<List<Outage>>('/outages', { limit: 20 }, signal) })
   const rows = outages.data?.items ?? []
   const columns: Column<Outage>[] = [
-    { id: 'from', header: 'From', cell: (outage) => <Time at={outage.from} /> },
-    { id: 'until', header: 'Until', cell: (outage) => (outage.until ? <Time at={outage.until} /> : 'now') },
-    { id: 'length', header: 'Length', align: 'end', cell: (outage) => (outage.until ? formatDuration(toMs(outage.until) - toMs(outage.from)) : '—') },
+    { id: 'from', header: 'From', cell: (outage) => <span className="hb-nowrap"><Time at={outage.from} /></span> },
+    { id: 'until', header: 'Until', hide: 'narrow', cell: (outage) => <span className="hb-nowrap">{outage.until ? <Time at={outage.until} /> : 'now'}</span> },
+    { id: 'length', header: 'Length', align: 'end', cell: (outage) => (outage.until ? formatDuration(toMs(outage.until) - toMs(outage.from)) : 'since then') },
     { id: 'of', header: 'What was down', cell: (outage) => OF[outage.of] ?? outage.of },
   ]
   return (

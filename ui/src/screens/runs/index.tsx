@@ -97,14 +97,17 @@ const COLUMNS: Column<Run>[] = [
     cell: (run) => (
       <div className="runs-job">
         <Link href={jobPath({ name: run.job_name ?? run.job_id, id: run.job_id })}>{run.job_name ?? run.job_id}</Link>
-        <span className="hb-muted hb-small">{run.trigger || run.kind}</span>
+        <span className="hb-muted hb-small runs-trigger">{(run.trigger || run.kind).replace(/^schedule:/, '')}</span>
+        <span className="hb-muted hb-small runs-when">
+          <Time at={run.scheduled_at} seconds />
+        </span>
       </div>
     ),
   },
-  { id: 'scheduled', header: 'Scheduled', cell: (run) => <span className="hb-nowrap"><Time at={run.scheduled_at} seconds /></span> },
+  { id: 'scheduled', header: 'Scheduled', hide: 'narrow', cell: (run) => <span className="hb-nowrap"><Time at={run.scheduled_at} seconds /></span> },
   { id: 'started', header: 'Started', hide: 'medium', cell: (run) => <span className="hb-nowrap"><Time at={run.started_at} seconds /></span> },
   { id: 'late', header: 'Late by', align: 'end', hide: 'narrow', cell: (run) => (run.lateness_ms === null || run.lateness_ms === undefined ? <span className="hb-muted">—</span> : formatDuration(Math.max(0, run.lateness_ms))) },
-  { id: 'duration', header: 'Duration', align: 'end', hide: 'narrow', cell: (run) => (run.duration_ms === null || run.duration_ms === undefined ? <span className="hb-muted">—</span> : formatDuration(run.duration_ms)) },
+  { id: 'duration', header: 'Duration', align: 'end', cell: (run) => (run.duration_ms === null || run.duration_ms === undefined ? <span className="hb-muted">—</span> : formatDuration(run.duration_ms)) },
   { id: 'attempt', header: 'Attempts', align: 'end', hide: 'wide', cell: (run) => run.attempt },
 ]
 
