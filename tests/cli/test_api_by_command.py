@@ -65,7 +65,7 @@ COMMANDS = {
 # Pages in a browser, and what collects metrics.
 FOR_OTHERS = {
     *("bulk_jobs", "convert_jobs", "create_demo", "create_session"),
-    *("delete_demo", "delete_session", "get_metrics", "get_timeline"),
+    *("delete_demo", "delete_session", "get_metrics", "get_timeline", "list_tags"),
 }
 
 

@@ -216,6 +216,7 @@ ASKED: dict[str, list[Ask]] = {
     "jobs that succeeded": jobs(BY_ID, sort=JobSort.ID, last_result="succeeded"),
     "jobs that fire soon": jobs(BY_NEXT, sort=JobSort.NEXT, next_before=T0 + 2 * SECOND),
     "jobs that fire some time": jobs(BY_NEXT, sort=JobSort.NEXT, next_before=T0 + DAY),
+    "tags": [lambda lists: lists.tags(LIMIT), lambda lists: lists.tags(LIMIT, "common")],
     "a job": [lambda lists: lists.job(JOB), lambda lists: lists.job("job-050000")],
     "running": runs(RunList.RUNNING, BY_TIME),
     "waiting": runs(RunList.WAITING, BY_EXPIRY),

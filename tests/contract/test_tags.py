@@ -7,6 +7,7 @@ from hourbell.core.run.policies import RETRY_PRESETS
 from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
+from hourbell.store.list_reader import ListStore
 from hourbell.store.lists import JobQuery
 from tests.contract.steps import BY, PASS, T0, add_job, changed, refusal
 from tests.database import Database, PostgresDatabase
@@ -38,6 +39,18 @@ async def test_tags_follow_plain_sql(control: ControlStore, database: Database) 
     assert await tags(database) == [("x", "job"), ("y", "job")]
     await database.sql("update hourbell.jobs set name = 'renamed'")
     assert await tags(database) == [("x", "renamed"), ("y", "renamed")]
+
+
+async def test_tags_are_listed_once_each_in_pages_in_order(
+    control: ControlStore, lists: ListStore, database: Database
+) -> None:
+    del database
+    for name, given in (("one", ("b", "a")), ("two", ("b", "Z")), ("three", ())):
+        await add_job(control, name=name, tags=given)
+
+    assert await lists.tags(10) == ["Z", "a", "b"]
+    assert await lists.tags(2) == ["Z", "a"]
+    assert await lists.tags(2, "a") == ["b"]
 
 
 ODD = {

@@ -92,6 +92,13 @@ class Overview(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tag(Answer):
+    """A tag that at least one job has."""
+
+    tag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Node(Answer):
     """A running engine process."""
 

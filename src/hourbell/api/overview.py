@@ -107,6 +107,13 @@ async def list_nodes(control: ControlDep, user: Viewer) -> Response:
     return JSONResponse({"items": [render.node(each.node, is_stale=each.is_stale) for each in found]})
 
 
+@router.get("/tags", summary="List tags", responses=responses(shapes.TagList))
+async def list_tags(control: ControlDep, user: Viewer, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """List the tags that jobs have, in order."""
+    del user
+    return page_response(await control.history.tags(limit, cursor), lambda tag: answer(server.Tag, tag=tag))
+
+
 @router.get("/outages", summary="List outages", responses=responses(shapes.OutageList))
 async def list_outages(
     control: ControlDep,

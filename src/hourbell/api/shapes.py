@@ -140,6 +140,8 @@ TimelineItem = schema("TimelineItem", timeline.TimelineItem)
 TimelineOutage = schema("TimelineOutage", timeline.Outage)
 OutageAnswer = schema("OutageAnswer", timeline.Outage, ["found_by"], until=datetime, found_by=UUID)
 OutageList = _list("OutageList", OutageAnswer)
+TagAnswer = schema("TagAnswer", server.Tag)
+TagList = _list("TagList", TagAnswer)
 TimelineAnswer = schema("TimelineAnswer", timeline.Timeline)
 
 PreviewAnswer = schema("PreviewAnswer", server.Preview, others="allow")

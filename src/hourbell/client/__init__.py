@@ -51,6 +51,7 @@ from hourbell.answers.server import (
     Overview,
     Preview,
     Readiness,
+    Tag,
     Token,
 )
 from hourbell.answers.timeline import (
@@ -151,6 +152,7 @@ __all__ = [
     "SkipOfTime",
     "Stats",
     "StoredSecret",
+    "Tag",
     "Timeline",
     "TimelineBucket",
     "TimelineItem",

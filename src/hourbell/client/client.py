@@ -19,6 +19,7 @@ from hourbell.answers.server import (
     Overview,
     Preview,
     Readiness,
+    Tag,
 )
 from hourbell.answers.timeline import Outage, Timeline
 from hourbell.client import events
@@ -147,6 +148,10 @@ class AsyncClient:
     async def nodes(self) -> Page[Node]:
         """Return the nodes, the running engine processes."""
         return Page.of(Node, await self._api.get(f"{API}/nodes"))
+
+    def tags(self, *, limit: int | None = None) -> Pages[Tag]:
+        """List the tags that jobs have, in order."""
+        return Pages(Tag, lambda page: self._api.get(f"{API}/tags", page), {}, limit)
 
     def outages(
         self, *, start: datetime | None = None, until: datetime | None = None, limit: int | None = None

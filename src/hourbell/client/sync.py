@@ -115,6 +115,7 @@ class Client(SyncFacade[AsyncClient]):
     timeline = blocking(AsyncClient.timeline)
     overview = blocking(AsyncClient.overview)
     nodes = blocking(AsyncClient.nodes)
+    tags = paged(AsyncClient.tags)
     outages = paged(AsyncClient.outages)
     audit = paged(AsyncClient.audit)
     audit_entry = blocking(AsyncClient.audit_entry)

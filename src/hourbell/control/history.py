@@ -195,6 +195,11 @@ class History:
         """List jobs that a program on a live node defines but another owner holds."""
         return await self._lists.conflicts(self._now() - self._live_for)
 
+    async def tags(self, limit: int, cursor: str | None = None) -> Page[str]:
+        """List the tags that jobs have, in order."""
+        after = "" if cursor is None else str(parts_of("tags", cursor, 1)[0])
+        return page_of(await self._lists.tags(limit + 1, after), limit, lambda last: cursor_of("tags", last))
+
     async def outages(
         self,
         limit: int,

@@ -213,6 +213,10 @@ class ListStore(TimelineReader):
         """Return the nodes with a heartbeat since then, the newest last."""
         return [node_view(row) for row in await self._rows("nodes", beat_after=beat_after)]
 
+    async def tags(self, limit: int, after: str = "") -> list[str]:
+        """Return a page of the tags that jobs have, in order, after the given one."""
+        return [row["tag"] for row in await self._rows("tags", limit=limit, after=after)]
+
     async def outages(
         self,
         limit: int,

@@ -299,6 +299,15 @@ left join (select lease_owner, count(*) as running from hourbell.runs where stat
 where n.beat_at >= :beat_after
 order by n.started_at, n.id
 
+-- name: tags
+-- One step of the index for each tag, however many jobs have it.
+with recursive found as (
+    select min(t.tag) as tag from hourbell.job_tags t where t.tag > :after
+    union all
+    select (select min(t.tag) from hourbell.job_tags t where t.tag > f.tag) from found f where f.tag is not null
+)
+select tag from found where tag is not null limit :limit
+
 -- name: outages
 select of, started_at, ended_at, found_by
 from hourbell.outages

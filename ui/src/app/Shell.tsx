@@ -46,7 +46,7 @@ export function Shell({ children }: { children: ReactNode }) {
   useEffect(() => {
     // On a phone the screens are wider than the bar.
     document.querySelector('.hb-nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
-  }, [path])
+  }, [path, nav.length])
 
   useShortcuts([
     ...(isLogin

@@ -6,6 +6,7 @@ import type { Chosen, Filter } from './filter'
 
 export const PAGE = 50
 const RECENT = 20
+const MAX_TAGS = 200
 const MAX_JOBS_PER_CALL = 1000
 
 interface Page extends List<Job> {
@@ -20,6 +21,12 @@ export function useJobs(filter: Filter, sort: string | undefined, cursor: string
     queryFn: async ({ signal }): Promise<Page> => ({ ...(await getJson<List<Job>>('/jobs', query, signal)), of: JSON.stringify(query) }),
     placeholderData: keepPreviousData,
   })
+}
+
+/** The tags that jobs have, for the filter. */
+export function useTags(): readonly string[] {
+  const tags = useQuery({ queryKey: keys.jobs({ tags: true }), queryFn: async ({ signal }) => (await getJson<List<{ tag: string }>>('/tags', { limit: MAX_TAGS }, signal)).items.map(({ tag }) => tag), staleTime: 60_000 })
+  return tags.data ?? []
 }
 
 /** How many jobs match, exactly; more than a call may change are counted page by page. */

@@ -20,7 +20,7 @@ import { count } from '../../lib/outcome'
 import { jobPath, oneOf } from '../../lib/url'
 import { useJobActions, type JobActions } from './actions'
 import { JobName, LastResult, Next, P95, Recent, Rate } from './cells'
-import { useJobs } from './data'
+import { useJobs, useTags } from './data'
 import {
   ATTENTION_OPTIONS,
   describeCount,
@@ -51,6 +51,7 @@ export default function Jobs() {
   const chosen = readChosen(query.get('sel'))
   const jobs = useJobs(filter, sort, cursor)
   const stats = useStats().data
+  const tags = useTags()
   const search = useRef<HTMLInputElement>(null)
   const mayAct = useMay('operator')
   const isFiltered = FILTERS.some((name) => filter[name])
@@ -91,7 +92,7 @@ export default function Jobs() {
         </LinkButton>
       }
     >
-      <Filters filter={filter} onChange={change} tags={[...new Set(rows.flatMap((job) => job.tags))].sort()} search={search} />
+      <Filters filter={filter} onChange={change} tags={tags} search={search} />
       {jobs.error && <ErrorNotice error={jobs.error} what="The jobs could not be loaded" onRetry={() => void jobs.refetch()} />}
       {!jobs.data && !jobs.error && <Loading what="jobs" />}
       {jobs.data && rows.length > 0 && (
@@ -137,7 +138,7 @@ export default function Jobs() {
 interface FiltersProps {
   filter: Filter
   onChange: (patch: Partial<Record<FilterName, string | null>>) => void
-  tags: string[]
+  tags: readonly string[]
   search: RefObject<HTMLInputElement | null>
 }
 

@@ -85,7 +85,7 @@ function Lanes({ lanes }: { lanes: readonly string[] }) {
   )
 }
 
-const OF: Record<string, string> = { nodes: 'no node was running', database: 'the database was unreachable' }
+const OF: Record<string, string> = { nodes: 'all nodes', database: 'the database' }
 
 /** Times in which nothing could run. */
 function Outages() {
@@ -95,7 +95,7 @@ function Outages() {
     { id: 'from', header: 'From', cell: (outage) => <span className="hb-nowrap"><Time at={outage.from} /></span> },
     { id: 'until', header: 'Until', hide: 'narrow', cell: (outage) => <span className="hb-nowrap">{outage.until ? <Time at={outage.until} /> : 'now'}</span> },
     { id: 'length', header: 'Length', align: 'end', cell: (outage) => (outage.until ? formatDuration(toMs(outage.until) - toMs(outage.from)) : 'since then') },
-    { id: 'of', header: 'What was down', cell: (outage) => OF[outage.of] ?? outage.of },
+    { id: 'of', header: 'Down', cell: (outage) => OF[outage.of] ?? outage.of },
   ]
   return (
     <Card title="Outages">

@@ -107,7 +107,7 @@ const COLUMNS: Column<Run>[] = [
   { id: 'scheduled', header: 'Scheduled', hide: 'narrow', cell: (run) => <span className="hb-nowrap"><Time at={run.scheduled_at} seconds /></span> },
   { id: 'started', header: 'Started', hide: 'medium', cell: (run) => <span className="hb-nowrap"><Time at={run.started_at} seconds /></span> },
   { id: 'late', header: 'Late by', align: 'end', hide: 'narrow', cell: (run) => (run.lateness_ms === null || run.lateness_ms === undefined ? <span className="hb-muted">—</span> : formatDuration(Math.max(0, run.lateness_ms))) },
-  { id: 'duration', header: 'Duration', align: 'end', cell: (run) => (run.duration_ms === null || run.duration_ms === undefined ? <span className="hb-muted">—</span> : formatDuration(run.duration_ms)) },
+  { id: 'duration', header: 'Duration', align: 'end', hide: 'narrow', cell: (run) => (run.duration_ms === null || run.duration_ms === undefined ? <span className="hb-muted">—</span> : formatDuration(run.duration_ms)) },
   { id: 'attempt', header: 'Attempts', align: 'end', hide: 'wide', cell: (run) => run.attempt },
 ]
 
