@@ -153,7 +153,7 @@ def test_pruning_needs_a_source(node: Live, tmp_path: Path) -> None:
     for said in ((), ("--source", "")):
         done = node.run("apply", "-f", file, "--prune", "--yes", *said)
         assert done.exit_code == 2
-        assert "say whose jobs these are: write source = … into the file, or --source" in done.stderr
+        assert "name their source: write source = … in the file, or use --source" in done.stderr
     assert node.run("apply", "-f", file, "--prune", "--dry-run", "--source", "now-said").exit_code == 0
 
 
@@ -164,7 +164,7 @@ def test_an_incomplete_file_is_applied_with_a_warning_and_prunes_nothing(node: L
 
     assert applied.exit_code == 0
     assert "note: stdin is incomplete: 1 line of the crontab could not be read" in applied.stderr
-    assert (pruned.exit_code, "take the line incomplete = … out" in pruned.stderr) == (2, True)
+    assert (pruned.exit_code, "remove the line incomplete = …" in pruned.stderr) == (2, True)
 
 
 def test_a_file_that_is_too_large_is_refused_with_advice(node: Live, tmp_path: Path) -> None:

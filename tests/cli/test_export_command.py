@@ -65,7 +65,7 @@ def test_an_existing_file_is_not_overwritten(node: Live, tmp_path: Path) -> None
     file.write_text("mine")
     done = node.run("export", "-f", str(file))
 
-    assert (done.exit_code, "is there already" in done.stderr, file.read_text()) == (2, True, "mine")
+    assert (done.exit_code, "already exists" in done.stderr, file.read_text()) == (2, True, "mine")
     assert "cannot be written" in node.run("export", "-f", str(tmp_path / "no" / "jobs.toml")).stderr
 
 

@@ -235,7 +235,7 @@ def stranger(run: Run) -> None: ...
         (registered, {"delay": "1m", "args": {"whom": object()}}, "args must be JSON"),
         (registered, {"delay": "1m", "args": ["Ada"]}, "args must be keyword arguments, not list"),
         (7, {"delay": "1m"}, "7 is not a function"),
-        (registered, {"args": {"whom": 1}}, "say when: at= with an aware datetime, or delay="),
+        (registered, {"args": {"whom": 1}}, "give either at= (an aware datetime) or delay="),
         (registered, {"args": {"whom": 1}, "at": datetime(2026, 1, 1)}, "write an aware datetime"),  # noqa: DTZ001
         (
             registered,

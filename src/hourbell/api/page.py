@@ -1,4 +1,4 @@
-"""The web page: serves the built files of `ui/` at the root, and tells how to build them if they are missing.
+"""The web page: serves the built files of `ui/` at the root, and explains how to build them if they are missing.
 
 The page is answered where no route matches, so it can never hide one. All files are read once, at the first request.
 The page finds the API by the path prefix that is written into `index.html` (`hourbell-base`), so one build works at

@@ -1,6 +1,6 @@
 """Exceptions of the client. They carry what the server answered.
 
-`is_in_doubt` tells what the answer alone cannot: True if the server may have carried out the request.
+`is_in_doubt` is True if the server may have carried out the request although it failed.
 """
 
 import json

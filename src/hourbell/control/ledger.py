@@ -142,7 +142,7 @@ class Days:
     is_sampled: bool
 
 
-_Key = tuple[datetime, int, int]  # a place in the ledger: what is newer is greater
+_Key = tuple[datetime, int, int]  # a position in the ledger; newer ones are greater
 
 
 class Ledger:
@@ -266,7 +266,7 @@ class Ledger:
     async def _runs(
         self, job_id: UUID, wanted: TimesFilter, count: int, after: _Key | None
     ) -> tuple[list[RunTime], _Key | None]:
-        """Return up to `count` runs, and the place where the search was given up if it was."""
+        """Return up to `count` runs, and the position at which the search stopped, if it did."""
         states = wanted.states
         if states is not None and not states:
             return [], None
@@ -376,7 +376,7 @@ def _local(zone: str, at: datetime) -> datetime:
 
 
 def _run_position(after: _Key) -> ListPosition:
-    """Return the place among runs that is the same as one in the ledger."""
+    """Convert a position in the ledger to one in the list of runs."""
     at, kind, number = after
     return ListPosition(at, UUID(int=number) if kind == _RUN else UUID(int=0))
 

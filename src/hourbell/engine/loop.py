@@ -59,7 +59,7 @@ class LoopRunner:
         max_backoff: float = MAX_BACKOFF_SECONDS,
         reach: DatabaseReach | None = None,
     ) -> None:
-        """`reach` is told whether the ticks reach the database."""
+        """`reach` records whether the ticks reach the database."""
         self.wake = Signal()
         self._loop = loop
         self._max_backoff = max_backoff

@@ -34,7 +34,7 @@ class TimeLists(ListStatements):
         until: datetime | None = None,
         after: ListPosition | None = None,
     ) -> list[RunTime]:
-        """Runs of a job in these states by (scheduled_at, id), newest first, after the place given.
+        """Runs of a job in these states by (scheduled_at, id), newest first, after the given position.
 
         They are scheduled at or after `since` and before `until`.
         """

@@ -238,7 +238,7 @@ def _ids_within(rows: Sequence[Row], most: int) -> list[UUID] | None:
 
 
 def _is_cut(losing: Sequence[Row], steps: int) -> bool:
-    """Tell if there may be more losing jobs than were found."""
+    """Check if there may be more losing jobs than were found."""
     return any(row["steps"] >= steps for row in losing)
 
 

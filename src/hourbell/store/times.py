@@ -72,7 +72,7 @@ class RecentTimes:
 
 @dataclass(frozen=True, slots=True)
 class FailedRun:
-    """A failed run with what tells its cause."""
+    """A failed run with the facts about its cause."""
 
     id: UUID
     job_id: UUID

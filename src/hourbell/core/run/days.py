@@ -49,7 +49,7 @@ def spread_skip(
 ) -> dict[date, int]:
     """Return how many of a skip's times fall on each local date of the spans.
 
-    The schedule tells, if it names as many times as were skipped. If not, because it has changed since, the times are
+    The schedule decides if it names as many times as were skipped. If not, because it has changed since, the times are
     spread evenly.
     """
     pieces = [piece for span in spans for piece in _pieces(span, first_at, last_at + _SECOND)]

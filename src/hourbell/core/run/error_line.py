@@ -6,7 +6,7 @@ _FRAME = '  File "'
 def without_frames(error: str) -> str:
     """Return what follows the last frame of a Python traceback: the exception; other texts as they are.
 
-    The start of a long traceback may have been cut off, so its frames are what tells it.
+    The start of a long traceback may have been cut off, so it is recognized by its frames.
     """
     lines = error.splitlines()
     last_frame = max((index for index, line in enumerate(lines) if line.startswith(_FRAME)), default=None)

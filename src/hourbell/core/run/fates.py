@@ -36,7 +36,7 @@ def is_late(kind: Kind, scheduled_at: datetime, started_at: datetime | None, lat
 
 
 def fate_of(state: RunState, *, is_late: bool) -> Fate:
-    """Return the fate of the scheduled time of a run. Only a success can be late; a failure is told first."""
+    """Return the fate of the scheduled time of a run. Only a success can be late; a failure takes precedence."""
     fate = _FATES[state]
     return Fate.LATE if is_late and fate is Fate.SUCCEEDED else fate
 

@@ -148,7 +148,7 @@ def fill_buckets(
 def waits_late(
     kind: Kind, state: RunState, scheduled_at: datetime, late_after: timedelta | None, now: datetime
 ) -> bool:
-    """Tell if a run that has not begun would be late if it began now."""
+    """Check if a run that has not begun would be late if it began now."""
     return state is RunState.PENDING and is_late(kind, scheduled_at, now, late_after)
 
 

@@ -69,8 +69,8 @@ class SystemResolver:
 
     def _older(self, name: _Name) -> tuple[Address, ...]:
         """Return the addresses of a cached answer that is not too old; none if there is no such answer."""
-        kept_at, addresses = self._cache.get(name, (0.0, ()))
-        return addresses if addresses and asyncio.get_running_loop().time() - kept_at < self._stale_seconds else ()
+        cached_at, addresses = self._cache.get(name, (0.0, ()))
+        return addresses if addresses and asyncio.get_running_loop().time() - cached_at < self._stale_seconds else ()
 
     def _finish(self, name: _Name, task: "asyncio.Task[tuple[Address, ...]]") -> None:
         del self._open[name]
