@@ -72,7 +72,7 @@ def test_the_audit_of_a_deleted_job_is_found_by_its_name(node: Live) -> None:
 
     assert done.exit_code == 0
     assert [line.split("gone (")[1].split(")")[0] for line in done.stdout.splitlines()[1:]] == [job, job]
-    assert "note: there is no job 'gone' any more; this is what the newest 1,000 changes mention it" in done.stderr
+    assert "note: there is no job 'gone' any more; of the newest 1,000 changes, these mention it" in done.stderr
 
 
 def test_a_forecast_counts_runs_by_time_span(node: Live) -> None:
