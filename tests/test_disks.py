@@ -165,7 +165,7 @@ def test_a_replaced_database_is_left_alone_and_used_after_a_restart(folder: Path
     assert jobs_in(file) == ["kept"]
 
 
-def test_several_nodes_on_one_file_see_each_others_checkpoints_and_go_on(folder: Path) -> None:
+def test_several_nodes_on_one_file_see_each_others_checkpoints_and_continue(folder: Path) -> None:
     with Server(folder, name="a") as a, Server(folder, name="b") as b:
         assert create_job(a.wait_until_serving(), "one").status_code == 201
         assert create_job(b.wait_until_serving(), "two").status_code == 201

@@ -58,7 +58,7 @@ def test_every_setting_can_be_read() -> None:
     assert set(READERS) == {each.name for each in fields(Settings)} - {"origins", "unknown_variables"}
 
 
-def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> None:
+def test_a_flag_overrides_the_environment_which_overrides_the_file(tmp_path: Path) -> None:
     file = 'lease = "1m"\nslots = 5\nkeep_runs = 7'
     environment = {"HOURBELL_LEASE": "2m", "HOURBELL_SLOTS": "6"}
     settings = load(environment, {"lease": "3m", "slots": None}, file, tmp_path)
@@ -70,7 +70,9 @@ def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path) -> No
     assert settings.origins["retention"] == "default"
 
 
-def test_the_file_is_looked_for_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_file_is_searched_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "hourbell.toml").write_text("slots = 12")
     monkeypatch.chdir(tmp_path)
 

@@ -80,7 +80,7 @@ async def test_the_program_for_sqlite_does_what_the_page_says() -> None:
         assert len(await database.rows("runs")) == 1
 
 
-async def test_postgresql_says_what_the_page_says(postgres: PostgresDatabase) -> None:
+async def test_errors_of_postgresql_are_those_on_the_page(postgres: PostgresDatabase) -> None:
     said = []
     for statement in (trigger_job("restock"), insert_job(OVER), trigger_job("restock", dialect="sqlite")):
         with psycopg.connect(postgres.url) as connection, pytest.raises(psycopg.Error) as caught:
@@ -94,7 +94,7 @@ async def test_postgresql_says_what_the_page_says(postgres: PostgresDatabase) ->
     assert all(f"`{text}`" in PAGE for text in (missing[0], MISSING, 'syntax error at or near ":"'))
 
 
-async def test_sqlite_says_what_the_page_says() -> None:
+async def test_errors_of_sqlite_are_those_on_the_page() -> None:
     async with SqliteDatabase.in_file() as database:
         missing, over, other = run(f"OVER = {OVER!r}\n{SQLITE_ERRORS}", "", Path(database.path).parent).splitlines()
 

@@ -109,7 +109,7 @@ async def test_a_request_is_logged_as_one_line_without_its_query(
     assert "canary" not in repr(facts)
 
 
-async def test_a_path_cannot_forge_a_line(house: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_path_cannot_forge_a_log_line(house: House, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "hourbell"):
         await house.ask("GET", "/a%0Ab%1B[31m" + "x" * 1_000)
 

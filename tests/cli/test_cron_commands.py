@@ -90,7 +90,7 @@ def test_next_reports_on_stderr_that_a_schedule_is_over() -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "it never fires again\n")
 
 
-def test_explain_shows_the_expression_that_h_stands_for() -> None:
+def test_explain_shows_the_resolved_values_of_h() -> None:
     result = run("explain", "H 3 * * *", "--name", "nightly-report")
 
     assert "H 3 * * * resolves to 4 3 * * *" in result.stdout

@@ -129,7 +129,7 @@ async def test_a_session_is_ended_once_and_forgotten_when_it_has_expired(
     assert [await access.is_session_ended(each) for each in ids] == [False, False, True]
 
 
-async def test_the_last_use_of_a_token_never_goes_back(access: AccessStore, database: Database) -> None:
+async def test_the_last_use_of_a_token_never_moves_back(access: AccessStore, database: Database) -> None:
     one, other = a_token(), a_token()
     await access.add_token(one, b"1", Actor(BY, one.created_at))
     await access.add_token(other, b"2", Actor(BY, other.created_at))

@@ -130,7 +130,7 @@ async def test_one_of_two_bundles_that_create_the_same_jobs_is_applied(database:
     assert await names(control, ["a", "b"]) == ["a", "b"]
 
 
-async def test_a_state_changes_with_every_job_it_looked_at(database: Database) -> None:
+async def test_the_state_of_a_plan_changes_with_every_job_it_read(database: Database) -> None:
     control = database.control()
     job = (await apply_all(control, a_file_job("one"), a_file_job("two"), now=T0)).jobs[1].after
     assert job is not None

@@ -342,7 +342,7 @@ async def test_a_row_removed_before_it_was_chained_is_found(
     assert await found(chain) == [("row_removed", 1)]
 
 
-async def test_a_chain_computed_anew_does_not_carry_the_seal(
+async def test_a_recomputed_chain_has_no_valid_seal(
     chain: AuditChainStore, control: ControlStore, database: Database
 ) -> None:
     await add_rows(control, "a")

@@ -201,7 +201,7 @@ async def plan_now(store: EngineStore) -> None:
     await plan_all(store, await store.sample_time())
 
 
-async def test_a_job_inserted_by_sql_has_a_line_when_it_is_adopted(store: EngineStore, database: Database) -> None:
+async def test_a_job_inserted_by_sql_is_audited_when_it_is_adopted(store: EngineStore, database: Database) -> None:
     insert = "insert into hourbell.jobs (name, schedule, target, description)"
     await database.sql(f"""{insert} values ('job', '@daily', '{{"type": "task", "name": "a"}}', 'first')""")
     await database.sql("update hourbell.jobs set description = 'second'")
@@ -217,7 +217,7 @@ async def test_a_job_inserted_by_sql_has_a_line_when_it_is_adopted(store: Engine
 
 
 @pytest.mark.parametrize("column", ["timezone = 'Asia/Tokyo'", "priority = 'high'"])
-async def test_a_job_updated_by_sql_has_a_line_when_it_is_adopted(
+async def test_a_job_updated_by_sql_is_audited_when_it_is_adopted(
     store: EngineStore, control: ControlStore, database: Database, column: str
 ) -> None:
     await add_job(control, description="first")
@@ -228,7 +228,7 @@ async def test_a_job_updated_by_sql_has_a_line_when_it_is_adopted(
     assert await unasked(database) == [("sql", "job.edit", "first True", "second True")]
 
 
-async def test_a_job_updated_by_sql_and_then_by_a_call_has_a_line_for_each(
+async def test_a_job_updated_by_sql_and_then_by_a_call_is_audited_for_each(
     control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control, description="first")
@@ -239,7 +239,7 @@ async def test_a_job_updated_by_sql_and_then_by_a_call_has_a_line_for_each(
     assert [row["actor"] for row in await database.rows("audit")] == [BY, "sql", BY]
 
 
-async def test_a_pause_that_ends_by_itself_has_a_line(
+async def test_a_pause_that_ends_by_itself_is_audited(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control, description="first")
@@ -250,7 +250,7 @@ async def test_a_pause_that_ends_by_itself_has_a_line(
     assert await unasked(database) == [("engine", "job.resume", "first False", "first True")]
 
 
-async def test_planning_alone_leaves_no_line(store: EngineStore, control: ControlStore, database: Database) -> None:
+async def test_planning_alone_is_not_audited(store: EngineStore, control: ControlStore, database: Database) -> None:
     await add_job(control)
     await store.plan_due(T0 + HOUR, PASS, plan)
 

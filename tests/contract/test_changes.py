@@ -205,7 +205,7 @@ async def test_an_edit_with_a_clock_that_went_back_moves_no_cursor_back(
     assert after.next_at == row["next_at"] == T0 + HOUR + 2 * MINUTE
 
 
-async def test_a_job_in_error_can_be_seen_mended_and_deleted(
+async def test_a_job_in_error_can_be_listed_fixed_and_deleted(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_job(control)

@@ -537,7 +537,7 @@ async def test_a_database_without_hourbell_is_one_finding(empty_database: Databa
         ("delete from hourbell.migrations", "migration_pending"),
     ],
 )
-async def test_another_schema_is_not_looked_into(sql: str, name: str, database: Database) -> None:
+async def test_another_schema_is_not_checked(sql: str, name: str, database: Database) -> None:
     await database.sql(sql)
 
     assert set(await examined(database, START)) == {name}

@@ -201,7 +201,7 @@ async def test_jobs_missing_from_an_import_are_pruned_for_its_owner_only(
     assert await database.rows("imports") == []
 
 
-async def test_pruning_goes_on_in_batches_until_the_import_is_forgotten(
+async def test_pruning_continues_in_batches_until_the_import_is_forgotten(
     control: ControlStore, database: Database
 ) -> None:
     await import_all(control, *(a_file_job(name) for name in "abc"), now=T0)

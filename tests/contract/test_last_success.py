@@ -22,7 +22,7 @@ async def test_it_is_the_newest_scheduled_strictly_before(store: EngineStore, co
     assert found == [None, T0, T0 + SECOND, T0 + 2 * SECOND, T0 + 2 * SECOND]
 
 
-async def test_runs_that_failed_or_go_on_do_not_count(store: EngineStore, control: ControlStore) -> None:
+async def test_failed_and_unfinished_runs_do_not_count(store: EngineStore, control: ControlStore) -> None:
     job = await a_waiting_job(store, control, count=3)
     first, second, _ = await claim(store, free=3)
     await finish(store, [first])

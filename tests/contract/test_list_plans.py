@@ -369,7 +369,7 @@ async def sqlite_work(request: pytest.FixtureRequest, filled_sqlite: SqliteDatab
 
 
 @pytest.mark.parametrize("name", ASKED)
-async def test_a_page_on_postgres_looks_at_few_rows(postgres_work: PostgresWork, name: str) -> None:
+async def test_a_page_on_postgres_reads_few_rows(postgres_work: PostgresWork, name: str) -> None:
     postgres_work.counts = []
     for ask in ASKED[name]:
         await ask(postgres_work)

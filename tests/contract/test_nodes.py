@@ -197,7 +197,9 @@ async def test_a_lease_that_a_claim_in_progress_may_have_taken_is_left_alone(
     assert row["state"] == "running"
 
 
-async def test_an_orphan_that_is_held_or_leased_anew_is_left_alone(store: EngineStore, control: ControlStore) -> None:
+async def test_an_orphan_that_is_held_or_leased_again_is_not_handed_back(
+    store: EngineStore, control: ControlStore
+) -> None:
     first, second = await held(store, control, count=2)
     await lose(store, NOW + 2 * MINUTE)
     [again] = await claim(store, now=NOW + 2 * MINUTE)

@@ -81,7 +81,7 @@ async def test_the_log_of_a_lost_attempt_is_kept(store: EngineStore, lists: List
     assert (attempt.outcome, tuple(attempt.log)) == ("lost", LINES)
 
 
-async def test_notes_of_a_run_that_is_gone_are_not_kept(store: EngineStore, database: Database, run: Run) -> None:
+async def test_notes_of_a_deleted_run_are_not_stored(store: EngineStore, database: Database, run: Run) -> None:
     await finish(store, [run])
     await store.prune(NOW + DAY, timedelta(0), 0, 10)
     await store.write_notes([notes_of(run)], NOW + DAY)

@@ -168,7 +168,7 @@ async def test_a_change_that_changes_nothing_is_no_version(control: ControlStore
     assert (row["version"], row["cursor_at"]) == (1, job.cursor_at)
 
 
-async def test_a_job_in_error_is_adopted_when_it_is_mended(store: EngineStore, database: Database) -> None:
+async def test_a_job_in_error_is_adopted_when_it_is_fixed(store: EngineStore, database: Database) -> None:
     await insert(database)
     await database.sql("update hourbell.jobs set target = '{}'")
     await plan_now(store)

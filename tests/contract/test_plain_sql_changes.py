@@ -152,7 +152,7 @@ async def test_an_invalid_version_between_two_others_stops_neither(
     assert (await skipped(database), (await the_job(database))["error"]) == (skips, None)
 
 
-async def test_a_job_that_was_in_error_is_accounted_for_when_it_is_mended(
+async def test_a_job_that_was_in_error_is_accounted_for_when_it_is_fixed(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     await add_job(control)
@@ -200,7 +200,7 @@ async def test_a_statement_that_sets_the_version_is_a_change_like_any_other(
     assert versions == {1: "* * * * *", number: "*/5 * * * *"}
 
 
-async def test_a_version_never_goes_back_to_another_definition(
+async def test_a_version_is_never_reused_for_another_definition(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     job = await add_backlog(control)

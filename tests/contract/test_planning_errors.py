@@ -51,7 +51,7 @@ async def test_a_job_in_error_among_many_spares_the_others(
     assert "minute" in errors["odd"]
 
 
-async def test_a_job_in_error_is_not_looked_at_again(
+async def test_a_job_in_error_is_not_planned_again(
     store: EngineStore, control: ControlStore, database: Database
 ) -> None:
     await add_job(control)

@@ -176,7 +176,7 @@ async def filled(database: PostgresDatabase, *, analysed_young: bool) -> AsyncIt
         yield Crowd(connection, planned)
 
 
-def test_every_statement_for_a_batch_is_looked_at() -> None:
+def test_every_statement_for_a_batch_has_a_plan_test() -> None:
     assert ENGINE_SQL.keys() - STATEMENTS.keys() == NOT_FOR_BATCHES
 
 

@@ -232,7 +232,7 @@ async def test_migrations_are_refused_and_their_status_is_readable(postgres: Pos
         assert all(applied for _, applied in await status(postgres.connections()))
 
 
-async def test_the_doctor_reads_there_and_says_so(postgres: PostgresDatabase) -> None:
+async def test_the_doctor_runs_there_and_reports_it(postgres: PostgresDatabase) -> None:
     async with read_only_database(postgres), pool(postgres.url, size=1, writes=False) as connections:
         schema = await PostgresDoctorStore(connections).schema()
 

@@ -180,7 +180,7 @@ async def test_eight_reapers_lose_each_run_once(store: EngineStore, control: Con
     assert {row["crashes"] for row in await database.rows("runs")} == {1}
 
 
-async def test_a_lost_run_of_an_exclusive_job_keeps_its_place(store: EngineStore, control: ControlStore) -> None:
+async def test_a_lost_run_of_an_exclusive_job_keeps_its_position(store: EngineStore, control: ControlStore) -> None:
     await a_waiting_job(store, control, count=2, overlap=Overlap.QUEUE_ALL)
     [run] = await claim(store, now=STARTED)
     await lose(store, LATER)

@@ -97,7 +97,7 @@ async def test_a_running_run_cannot_be_replayed(store: EngineStore, control: Con
         await control.replay_run(run.id, uuid4(), Actor(BY, LATER))
 
 
-async def test_a_run_or_a_job_that_is_gone_cannot_be_replayed(store: EngineStore, control: ControlStore) -> None:
+async def test_a_deleted_run_or_job_cannot_be_replayed(store: EngineStore, control: ControlStore) -> None:
     run_id = await a_dead_letter(store, control)
     job = await control.get_job("job")
     assert job is not None

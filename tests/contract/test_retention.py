@@ -88,7 +88,7 @@ async def test_unfinished_runs_always_stay(store: EngineStore, control: ControlS
     assert sorted(row["state"] for row in await database.rows("runs")) == ["pending", "retrying", "running"]
 
 
-async def test_pruning_goes_on_from_its_mark(store: EngineStore, control: ControlStore) -> None:
+async def test_pruning_continues_from_its_mark(store: EngineStore, control: ControlStore) -> None:
     await recurring(store, control, minutes=10)
 
     first = await store.prune(LONG_AFTER, 30 * DAY, keep=10, limit=7)

@@ -209,7 +209,7 @@ async def test_a_run_of_a_deleted_job_still_has_its_name(
     assert (run.job_name, run.state) == ("job", RunState.CANCELLED)
 
 
-async def test_a_run_that_somebody_wants_to_end_says_so(
+async def test_a_run_with_a_requested_cancellation_shows_it(
     store: EngineStore, control: ControlStore, lists: ListStore
 ) -> None:
     await a_waiting_job(store, control)

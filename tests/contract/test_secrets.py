@@ -198,7 +198,7 @@ async def test_a_header_for_another_origin_leaves_the_old_one_to_runs_that_wait(
     assert (await store.secrets([job.id], T0 + DAY))[job.id] == (again,)
 
 
-async def test_a_secret_for_a_version_that_is_gone_is_refused(control: ControlStore, database: Database) -> None:
+async def test_a_secret_for_a_removed_version_is_refused(control: ControlStore, database: Database) -> None:
     job = await add_job(control)
     header = sealed(job, field="header:X-Key", origin=GOOD)
 

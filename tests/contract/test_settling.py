@@ -295,7 +295,7 @@ async def test_both_attempts_of_a_run_may_arrive_together(
     assert [(row["outcome"], row["late_outcome"]) for row in attempts] == [("lost", kept_late), (kept, None)]
 
 
-async def test_a_run_that_is_gone_is_superseded(store: EngineStore, control: ControlStore) -> None:
+async def test_a_deleted_run_is_superseded(store: EngineStore, control: ControlStore) -> None:
     [run] = await claimed(store, control)
     await finish(store, [run])
     await store.prune(T0 + 2 * HOUR, timedelta(0), keep=0, limit=10)

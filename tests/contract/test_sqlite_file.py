@@ -73,7 +73,7 @@ async def test_the_first_write_after_it_is_not_acknowledged_nor_is_any_other(pat
     assert how not in ("deleted", "moved") or not path.exists()  # no empty one was made in its place
 
 
-async def test_another_connection_of_the_process_does_not_make_the_file_anew(path: Path) -> None:
+async def test_another_connection_of_the_process_does_not_create_the_file_again(path: Path) -> None:
     file = DatabaseFile(str(path))
     async with opened(file):
         path.unlink()

@@ -115,7 +115,7 @@ ENDED_BY_AGE = """delete from hourbell_runs indexed by hourbell_runs_ended
     where id in (select unhex(value) from json_each(?)) and finished_at is not null"""
 
 
-def test_every_statement_for_a_batch_is_looked_at() -> None:
+def test_every_statement_for_a_batch_has_a_plan_test() -> None:
     assert SQL.keys() - STATEMENTS.keys() == NOT_FOR_BATCHES
 
 

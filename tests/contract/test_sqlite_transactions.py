@@ -53,7 +53,7 @@ async def notes(database: SqliteDatabase) -> list[str]:
     return [row[0] for row in database.connection.execute("select note from effects order by 1").fetchall()]
 
 
-async def test_the_event_loop_goes_on_while_a_statement_is_at_work(database: SqliteDatabase) -> None:
+async def test_the_event_loop_is_not_blocked_while_a_statement_runs(database: SqliteDatabase) -> None:
     transactions = made(database, lambda: 0.0)
     async with transactions.transaction(NOBODY) as opened:
         asking = asyncio.ensure_future(opened.connection.fetchval(FOR_EVER.replace("from n)", "from n where i < 3e5)")))
@@ -66,7 +66,7 @@ async def test_the_event_loop_goes_on_while_a_statement_is_at_work(database: Sql
     await transactions.close()
 
 
-async def test_the_engine_waits_for_the_block_and_then_goes_on(database: SqliteDatabase, run: Run) -> None:
+async def test_the_engine_waits_for_the_block_and_then_continues(database: SqliteDatabase, run: Run) -> None:
     transactions, store = made(database), database.engine()
     async with transactions.transaction(LeaseKey(run.id, 1)) as opened:
         await opened.connection.execute("insert into effects values ('a')")

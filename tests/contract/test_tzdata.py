@@ -38,7 +38,9 @@ async def test_jobs_are_moved_batch_by_batch_and_listed(store: EngineStore, cont
     assert {(await control.get_job(f"job-{number}")).next_at for number in range(5)} == {LATER}  # type: ignore[union-attr]
 
 
-async def test_data_is_current_once_every_job_was_looked_at(store: EngineStore, control: ControlStore) -> None:
+async def test_time_zone_data_is_current_once_every_job_was_replanned(
+    store: EngineStore, control: ControlStore
+) -> None:
     await add_job(control)
 
     assert await store.check_tzdata("2026b") is Tzdata.NEWER
@@ -46,7 +48,7 @@ async def test_data_is_current_once_every_job_was_looked_at(store: EngineStore, 
     assert await store.check_tzdata("2026b") is Tzdata.CURRENT
 
 
-async def test_data_is_not_current_while_jobs_may_be_left(store: EngineStore, control: ControlStore) -> None:
+async def test_time_zone_data_is_not_current_while_jobs_may_be_left(store: EngineStore, control: ControlStore) -> None:
     await add_job(control)
 
     refreshed = await store.refresh("2026b", T0, 1, an_hour_later)

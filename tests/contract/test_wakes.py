@@ -96,7 +96,7 @@ async def test_the_node_that_planned_runs_gets_no_hint_about_them(postgres: Post
         assert await heard(wakes) is Wake.JOBS
 
 
-async def test_a_flood_of_notifications_is_not_heard_to_its_end(postgres: PostgresDatabase) -> None:
+async def test_a_flooded_listener_leaves_its_connection(postgres: PostgresDatabase) -> None:
     """Every login may notify. A listener that is flooded leaves, and gets all hints when it is back."""
     store = postgres.engine()
     async with listening(store) as wakes:

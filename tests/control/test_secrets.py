@@ -74,7 +74,7 @@ async def test_a_secret_that_leaked_is_replaced_at_once(
     assert await opened(store, database, HOUR) == [new]
 
 
-async def test_a_header_may_be_brought(secrets: Secrets, store: EngineStore, database: Database) -> None:
+async def test_a_secret_header_may_be_set(secrets: Secrets, store: EngineStore, database: Database) -> None:
     await secrets.put("hook", "header:Authorization", Plain("Bearer x"), Actor(BY, T0))
     await secrets.put("hook", "header:Authorization", Plain("Bearer y"), Actor(BY, T0 + MINUTE))
 
@@ -107,7 +107,7 @@ async def test_only_webhooks_have_secrets(secrets: Secrets, database: Database) 
         await secrets.create("nobody", Actor(BY, T0))
 
 
-async def test_a_secret_is_taken_away_once(secrets: Secrets) -> None:
+async def test_a_secret_is_removed_once(secrets: Secrets) -> None:
     await secrets.create("hook", Actor(BY, T0))
     await secrets.remove("hook", "signing", Actor(BY, T0))
 

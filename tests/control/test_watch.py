@@ -225,7 +225,7 @@ async def test_nobody_asks_the_database_while_nobody_listens(cluster: Cluster) -
 
 
 @virtually
-async def test_after_an_outage_everything_is_to_be_looked_at_again(cluster: Cluster) -> None:
+async def test_after_an_outage_listeners_get_a_reset(cluster: Cluster) -> None:
     class Broken:
         """The list store of a database that is unreachable at times."""
 

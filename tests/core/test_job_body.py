@@ -473,7 +473,7 @@ def test_a_merge_patch_does_what_the_rfc_says(document: str, patch: str, result:
     assert before == json.loads(document)
 
 
-def test_a_patch_that_takes_a_field_away_brings_its_default_back() -> None:
+def test_a_patch_that_removes_a_field_restores_its_default() -> None:
     late = job_to_body(read(max_age="2h", timezone="Asia/Kolkata"))
 
     assert parse_job(merge_patch(late, {"max_age": None, "timezone": None})).definition == read()

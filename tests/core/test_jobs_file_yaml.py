@@ -53,7 +53,7 @@ def test_errors_have_the_line_of_their_job() -> None:
     )
 
 
-def test_an_alias_stands_for_what_it_names() -> None:
+def test_an_alias_is_replaced_by_its_anchor() -> None:
     text = "job:\n  - {name: a, schedule: &s '@daily', target: &t {type: task, name: x}}\n"
     text += "  - {name: b, schedule: *s, target: *t}\n"
 
@@ -97,7 +97,7 @@ AMBIGUOUS = ["yes", "No", "on", "TRUE", "Null", "012", "0x1F", "1_000", "12:30",
 
 
 @pytest.mark.parametrize("word", AMBIGUOUS)
-def test_a_word_that_readers_of_yaml_do_not_agree_on_is_refused(word: str) -> None:
+def test_a_word_that_yaml_parsers_read_differently_is_refused(word: str) -> None:
     assert refusal_of(f"source: {word}\n") == f"line 1: {word} is a text to some readers and not to others; quote it"
     assert read(f"source: '{word}'\n").source_label == word
 

@@ -68,7 +68,7 @@ def test_an_instant_that_is_on_time_runs_whatever_is_done_about_missed_ones(
         pytest.param(NONE, A_DAY_LATE, [], [("missed", 1, 24, 24)], id="none, a day late"),
     ],
 )
-def test_missed_instants_become_what_catch_up_says(
+def test_missed_instants_run_or_are_skipped_by_catch_up(
     catch_up: CatchUp, after: timedelta, runs: list[int], skips: list[Skipped]
 ) -> None:
     made = plan(a_job(catch_up=catch_up), T0 + after)
@@ -189,7 +189,7 @@ def test_a_missed_instant_and_an_overlapping_one_are_separate_skips() -> None:
     assert skipped(made) == [("missed", 1, 2, 2), ("overlap", 3, 3, 1)]
 
 
-def test_a_skip_says_which_instant_it_follows() -> None:
+def test_a_skip_names_the_instant_it_follows() -> None:
     made = plan(a_job(overlap=Overlap.SKIP, unfinished=1), T0 + THREE_LATE)
 
     assert [skip.follows for skip in made.skips] == [T0, T0 + 2 * HOUR]

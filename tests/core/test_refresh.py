@@ -24,7 +24,7 @@ def test_a_job_whose_next_instant_stays_is_left_alone() -> None:
     assert refresh(a_job(cursor_at=NINE, next_at=NINE + DAY), served=NINE.replace(tzinfo=None)) is None
 
 
-def test_a_job_whose_next_instant_moved_is_put_in_its_new_place() -> None:
+def test_a_job_whose_next_instant_moved_is_replanned() -> None:
     job = a_job(cursor_at=NINE, next_at=NINE + DAY + timedelta(hours=1))
 
     moved = refresh(job, served=NINE.replace(tzinfo=None))

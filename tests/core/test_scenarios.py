@@ -59,7 +59,7 @@ class TestRatADR004:
 
         assert (fired(made), skipped(made), made.next_at) == ([3], [("missed", 1, 2, 2)], T0 + 4 * HOUR)
 
-    def test_an_executor_that_fails_is_tried_again_and_the_schedule_goes_on(self) -> None:
+    def test_a_failed_executor_is_retried_and_the_schedule_continues(self) -> None:
         job = a_job()
         made = plan(job, T0 + HOUR)
         settlement = settle(claimed(made.runs[0], job), Failed("no executor"), T0 + HOUR, DEFAULT)

@@ -189,7 +189,7 @@ def test_a_run_is_poison_after_as_many_deaths_as_the_operator_says(poison_after:
     [(2, 2, 3), (2, 1, 2), (2, 0, 1), (0, 2, 1)],
     ids=["all are gone", "one was heard again", "all were heard again", "forgiven stays forgiven"],
 )
-def test_only_deaths_that_still_stand_count(crashes: int, deaths: int, counted: int) -> None:
+def test_only_confirmed_deaths_count(crashes: int, deaths: int, counted: int) -> None:
     settlement = settle_lost(a_run(crashes=crashes), NOW, deaths)
 
     assert (settlement.crashes, settlement.reason) == (counted, Reason.POISON if counted == POISON_AFTER else None)

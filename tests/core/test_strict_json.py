@@ -75,7 +75,7 @@ def test_invalid_json_is_refused_in_one_sentence(data: bytes, message: str) -> N
     assert refusal(data) == message
 
 
-def test_escapes_that_only_look_suspect_are_taken() -> None:
+def test_escapes_that_only_look_suspicious_are_accepted() -> None:
     assert parse_json(b'["\\ud83d\\ude00", "\\\\u0000", "\\\\ud800"]') == ["\N{GRINNING FACE}", "\\u0000", "\\ud800"]
 
 

@@ -87,7 +87,7 @@ def test_all_errors_are_reported_at_once() -> None:
     assert len(errors_of({"type": "http", "url": "ftp://x", "method": "A", "timeout": "1h", "hedaers": {}})) == 4
 
 
-def test_a_secret_does_not_stand_in_the_target() -> None:
+def test_a_target_holds_no_secret() -> None:
     [error] = errors_of(HTTP | {"secret": "whsec_canary"})
     assert "hourbell secret create" in error
     assert "canary" not in error

@@ -104,7 +104,7 @@ class Beating:
         assert self.heartbeat.has_settled
 
 
-async def test_a_beat_renews_what_is_held_and_reports_what_the_database_said() -> None:
+async def test_a_heartbeat_renews_held_leases_and_reports_the_answer() -> None:
     beating = Beating(answer=HeartbeatReply((LOST,), (CANCELLED,), (ORPHAN,)))
     now = beating.store.now()
     await beating.beat()
@@ -113,7 +113,7 @@ async def test_a_beat_renews_what_is_held_and_reports_what_the_database_said() -
     assert beating.results == [HeartbeatResult(timedelta(0), (KEPT,), 155.0, (LOST,), (CANCELLED,), (ORPHAN,))]
 
 
-async def test_a_lease_not_held_at_two_beats_is_an_orphan_if_its_claim_has_ended() -> None:
+async def test_a_lease_not_held_at_two_heartbeats_is_an_orphan_if_its_claim_has_ended() -> None:
     beating = Beating(answer=HeartbeatReply((), (), unheld=(ORPHAN,)))
     named = []
     await beating.settle()
@@ -131,21 +131,21 @@ async def test_a_lease_not_held_at_two_beats_is_an_orphan_if_its_claim_has_ended
     assert named == [(ORPHAN,), (), (), (ORPHAN,), (), (), (ORPHAN,)]
 
 
-async def test_a_lease_that_is_not_held_is_looked_at_again_soon() -> None:
+async def test_an_orphaned_lease_is_checked_again_soon() -> None:
     beating = Beating(answer=HeartbeatReply((), (), unheld=(ORPHAN,)))
     await beating.settle()
 
     assert await beating.beat(after=INTERVAL) == INTERVAL / 4
 
 
-async def test_it_beats_four_times_in_a_lease_once_a_second_sample_has_confirmed_the_time() -> None:
+async def test_heartbeats_come_every_quarter_of_a_lease_once_a_second_sample_confirmed_the_time() -> None:
     beating = Beating()
 
     assert [await beating.beat() for _ in range(3)] == [0.05, INTERVAL, INTERVAL]
 
 
 @pytest.mark.parametrize(("lease", "longest"), [(60, 5.0), (40, 5.0), (8, 1.0)])
-def test_after_an_outage_it_beats_again_within_half_an_interval(lease: float, longest: float) -> None:
+def test_after_an_outage_the_next_heartbeat_comes_within_half_an_interval(lease: float, longest: float) -> None:
     assert Beating(timedelta(seconds=lease)).heartbeat.max_backoff == longest
 
 
@@ -174,7 +174,7 @@ async def test_while_the_event_loop_has_stalled_no_lease_is_renewed(caplog: pyte
     assert [record.message for record in caplog.records] == ["event_loop_stalled"]
 
 
-async def test_beats_have_settled_after_two_intervals_and_until_two_are_missed() -> None:
+async def test_heartbeats_are_settled_after_two_intervals_and_until_two_are_missed() -> None:
     beating = Beating()
     settled = []
     assert not beating.heartbeat.has_settled
@@ -190,7 +190,7 @@ async def test_beats_have_settled_after_two_intervals_and_until_two_are_missed()
 
 
 @pytest.mark.parametrize(("gap", "is_settled"), [(2 * INTERVAL - 0.001, True), (2 * INTERVAL, False)])
-async def test_a_machine_that_slept_counts_its_beats_anew(gap: float, is_settled: bool) -> None:
+async def test_a_machine_that_slept_restarts_the_count_of_heartbeats(gap: float, is_settled: bool) -> None:
     beating = Beating()
     await beating.settle()
     await beating.beat(after=gap)
@@ -202,7 +202,7 @@ async def test_a_machine_that_slept_counts_its_beats_anew(gap: float, is_settled
     assert beating.heartbeat.has_settled
 
 
-async def test_a_beat_that_failed_counts_the_others_anew() -> None:
+async def test_a_failed_heartbeat_restarts_the_count() -> None:
     beating = Beating()
     await beating.settle()
     reported = len(beating.results)
@@ -219,7 +219,7 @@ async def test_a_beat_that_failed_counts_the_others_anew() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1], ids=["forward", "back"])
 @pytest.mark.parametrize(("step", "is_settled"), [(LEASE / 4, True), (LEASE / 4 + SECOND / 1_000, False)])
-async def test_a_step_of_the_clock_by_more_than_a_beat_counts_the_beats_anew_at_once(
+async def test_a_clock_step_longer_than_the_heartbeat_interval_restarts_the_count_at_once(
     sign: int, step: timedelta, is_settled: bool
 ) -> None:
     beating = Beating()

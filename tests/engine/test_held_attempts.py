@@ -513,7 +513,7 @@ def test_a_drain_waits_for_the_limit_and_a_second_for_what_it_interrupts() -> No
     assert (seconds, outcomes) == (pytest.approx(31.0, abs=0.01), [Interrupted()])
 
 
-def test_a_drain_stops_what_is_under_way_at_the_limit_before_it_goes_back() -> None:
+def test_a_drain_interrupts_attempts_at_the_limit_before_they_are_handed_back() -> None:
     async def main(time: VirtualTime) -> tuple[float, bool, list[Outcome]]:
         holding = Holding()
         [active] = await holding.start(a_run(1))

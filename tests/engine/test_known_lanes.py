@@ -157,7 +157,7 @@ def test_lanes_without_ready_runs_carry_the_time_of_the_first() -> None:
     assert lanes.next_ready_at(START + 2 * SECOND) is None
 
 
-def test_portions_double_while_everything_is_given_and_begin_anew_otherwise() -> None:
+def test_claims_double_in_size_while_everything_is_given_and_restart_small_otherwise() -> None:
     portion = Portion()
     sizes = [portion.size]
     for given in (100, 200, 400, 500, 499):

@@ -126,7 +126,7 @@ async def test_a_low_priority_does_not_starve_under_a_constant_load(cluster: Clu
 
 
 @virtually
-async def test_on_time_runs_go_before_a_backlog_and_the_backlog_goes_on(cluster: Cluster) -> None:
+async def test_on_time_runs_go_before_a_backlog_and_the_backlog_progresses(cluster: Cluster) -> None:
     cluster.script["*"] = takes(SECOND / 10)
     backlog = [await cluster.add_job(f"late-{n}", catch_up=CatchUp.ALL, lane="shared") for n in range(10)]
     await cluster.advance(3 * HOUR)
@@ -144,7 +144,7 @@ async def test_on_time_runs_go_before_a_backlog_and_the_backlog_goes_on(cluster:
 
 
 @virtually
-async def test_without_a_free_slot_lanes_are_looked_at_once_a_second_and_when_runs_were_added(cluster: Cluster) -> None:
+async def test_without_a_free_slot_lanes_are_scanned_once_a_second_and_when_runs_were_added(cluster: Cluster) -> None:
     cluster.script["*"] = takes(SECOND / 20)
     await cluster.add_job(schedule="every 1s", catch_up=CatchUp.ALL)
     await cluster.advance(HOUR)

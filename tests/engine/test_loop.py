@@ -86,7 +86,7 @@ def test_the_limit_of_the_waits_may_be_shorter() -> None:
     assert waits(AWAY, AWAY, AWAY, max_backoff=0.5) == [0.2, 0.4, 0.5]
 
 
-def test_after_a_tick_that_went_well_the_waits_begin_anew() -> None:
+def test_a_successful_tick_resets_the_backoff() -> None:
     assert waits(AWAY, AWAY, 1.0, AWAY) == [0.2, 0.4, 1.0, 0.2]
 
 
@@ -152,7 +152,7 @@ def test_a_signal_waits_no_longer_than_its_timeout() -> None:
     run_virtually(wait)
 
 
-def test_a_wait_of_no_time_lets_others_go_on_and_takes_the_signal() -> None:
+def test_a_wait_of_zero_seconds_yields_and_takes_the_signal() -> None:
     async def wait(_: VirtualTime) -> None:
         signal, seen = Signal(), []
         asyncio.get_running_loop().call_soon(lambda: seen.append("other"))

@@ -180,7 +180,7 @@ def test_an_answer_lost_on_any_verb_loses_no_run(verb: str, when: str) -> None:
 
 
 @virtually
-async def test_an_attempt_that_could_not_begin_goes_back_uncharged(cluster: Cluster) -> None:
+async def test_an_attempt_that_could_not_begin_is_handed_back_uncharged(cluster: Cluster) -> None:
     """At most once: the mark that the effect begins could not be written, so it did not begin."""
     job = await cluster.add_job(schedule=HOURLY, delivery=Delivery.AT_MOST_ONCE)
     await cluster.advance_to(START + HOUR - SECOND)

@@ -120,7 +120,7 @@ async def test_a_node_with_older_time_zone_data_plans_nothing_and_asks_again_lat
 
 
 @anyio
-async def test_while_jobs_are_brought_to_newer_time_zone_data_it_goes_on_at_once() -> None:
+async def test_the_planner_continues_at_once_while_jobs_move_to_newer_time_zone_data() -> None:
     planning = Planning(ScriptedStore([planned()], standing=Tzdata.NEWER, refreshes=2))
 
     assert [await planning.tick() for _ in range(2)] == [0, MAX_SLEEP.total_seconds()]

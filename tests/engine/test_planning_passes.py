@@ -70,7 +70,7 @@ async def test_the_first_pass_is_small_and_each_next_one_twice_as_large() -> Non
     assert sum(store.passes) == 3_000
 
 
-async def test_after_a_few_full_passes_it_looks_up() -> None:
+async def test_the_planner_checks_for_shutdown_after_a_few_full_passes() -> None:
     store = ScriptedStore(due=100 * MAX_PASS_JOBS)
     asked = planner(store)
     for _ in range(6):

@@ -27,7 +27,7 @@ def test_before_the_first_sample_there_is_no_time() -> None:
         clock.now()
 
 
-def test_time_goes_on_from_when_the_sample_was_answered() -> None:
+def test_the_time_counts_from_the_arrival_of_the_sample() -> None:
     elapsed = Elapsed(7.5)
     clock = DatabaseClock(elapsed)
 

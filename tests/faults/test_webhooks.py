@@ -37,7 +37,7 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
         yield made
 
 
-async def test_a_retry_plan_goes_on_after_the_death_of_its_node(database: Database, tmp_path: Path) -> None:
+async def test_a_retry_plan_continues_after_the_death_of_its_node(database: Database, tmp_path: Path) -> None:
     with Hooks(tmp_path) as hooks, Fleet(tmp_path, url_of(database)) as fleet:
         [first] = await fleet.start_all(1)
         await insert(database, "mended", hooks.url(fails=3), retry=RETRY)

@@ -13,7 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RIDDLE = re.compile(r"(What|Who|Whoever|Whose|Of|Whether|Which|Where|How|Why|When|That|It|There|With|By|As|For)\b")
 RIDDLING_TEST = re.compile(
-    r"test_(what|who|whoever|whose|of|whether|which|where|nor|so|that|those|others)_|\w*_(told|tells|tell)(_|$)"
+    r"test_(what|who|whoever|whose|of|whether|which|where|nor|so|that|those|others)_"
+    r"|\w*_(told|tells?|mend(ed|s)?|anew|odd|luck|faults?|unwell|beats?|goes_back|brought|out_of_reach)(_|$)"
 )
 BANNED = """
 Apart Attempting Contestant Desk Door Edge Exchange Fault Gate Guard Held IdleWires Inline Needs NodeDesk

@@ -22,7 +22,7 @@ where id = 1 and state in ('a', 'b')
 """
 
 
-def test_a_place_of_python_is_changed_in_every_way() -> None:
+def test_a_python_expression_is_mutated_in_every_way() -> None:
     assert [(found.line, found.change) for found in mutations_of("f.py", PYTHON)] == [
         ("if a <= b and not b:", "condition negated"),
         ("if a <= b and not b:", "<= becomes <"),
@@ -37,7 +37,7 @@ def test_a_place_of_python_is_changed_in_every_way() -> None:
     ]
 
 
-def test_a_condition_of_sql_is_left_out() -> None:
+def test_a_condition_of_sql_is_removed() -> None:
     first, second = [found.applied_to(SQL) for found in mutations_of("f.sql", SQL)]
 
     assert first == SQL.replace("and state in ('a', 'b')", "")

@@ -152,7 +152,7 @@ async def test_a_run_that_does_not_finish_in_time_is_taken_up_by_the_next_start(
 
 
 @pytest.mark.parametrize("ledger", ["sqlite"], indirect=True)
-async def test_it_waits_for_a_database_that_is_out_of_reach(
+async def test_the_thread_waits_for_an_unreachable_database(
     ledger: Ledger, home: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(background, "_TRY_AGAIN", 0.2)

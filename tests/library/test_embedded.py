@@ -83,7 +83,7 @@ async def test_a_trigger_runs_a_job_now_and_once_for_each_key(scheduler: Schedul
     assert len(await ledger.rows("select id from hourbell.runs")) == 2
 
 
-async def test_a_function_stands_for_its_one_job(scheduler: Scheduler, seen: Seen) -> None:
+async def test_a_function_identifies_its_one_job(scheduler: Scheduler, seen: Seen) -> None:
     report = kept_in(seen)
     scheduler.register("report", "@yearly", report)
 
@@ -99,7 +99,7 @@ async def test_a_function_stands_for_its_one_job(scheduler: Scheduler, seen: See
 
 
 @pytest.mark.parametrize("engine", [True, False])
-async def test_a_job_that_comes_too_late_to_be_brought_in_is_refused(ledger: Ledger, engine: bool) -> None:
+async def test_a_job_defined_too_late_is_refused(ledger: Ledger, engine: bool) -> None:
     scheduler = Scheduler("shop", database_url=ledger.url, engine=engine)
     says = "the scheduler runs already, and would not run 'late'; define jobs before it starts, or make one with once"
 
@@ -296,7 +296,7 @@ async def test_without_an_engine_others_run_what_is_asked_for(ledger: Ledger, se
     assert isinstance(asked, UUID)
 
 
-async def test_a_job_that_was_gone_for_a_while_does_not_fire_for_the_past(ledger: Ledger, seen: Seen) -> None:
+async def test_a_job_that_was_undefined_for_a_while_does_not_fire_for_the_past(ledger: Ledger, seen: Seen) -> None:
     before, without, after = (Scheduler("shop", database_url=ledger.url) for _ in range(3))
     for each in (before, after):
         each.task(kept_in(seen), name="tick")

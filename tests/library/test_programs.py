@@ -112,7 +112,7 @@ def test_a_module_that_is_run_has_its_own_name(tmp_path: Path) -> None:
     assert rows(tmp_path, "select source, lane from hourbell_jobs") == [("shop", "task:shop.jobs.tick")]
 
 
-def test_a_file_that_is_renamed_goes_on_with_the_same_job(tmp_path: Path) -> None:
+def test_a_renamed_file_keeps_its_job(tmp_path: Path) -> None:
     with Script(tmp_path, "program.py", text=RUN) as script:
         script.wait_for("tick")
         script.interrupt()

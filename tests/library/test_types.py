@@ -104,7 +104,7 @@ def test_a_function_stays_what_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_wrong_word_is_an_error_where_it_stands(tmp_path: Path) -> None:
+def test_an_invalid_choice_is_an_error_at_its_declaration(tmp_path: Path) -> None:
     wrong = {int(line.split(":")[1]) for line in checked(tmp_path, BAD) if "error:" in line}
 
     lines = BAD.splitlines()

@@ -108,7 +108,7 @@ async def conversation(app: WebhookReceiver, receive: Receive) -> list[dict[str,
     return sent
 
 
-async def test_a_sender_that_goes_away_is_not_answered() -> None:
+async def test_a_sender_that_disconnects_gets_no_answer() -> None:
     app, seen = receiver()
     messages = [{"type": "http.request", "body": BODY[:10], "more_body": True}, {"type": "http.disconnect"}]
 

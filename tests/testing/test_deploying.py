@@ -24,7 +24,7 @@ def days(hourbell: Rehearsal, job: str) -> list[int]:
     return [run.scheduled_at.day for run in hourbell.runs(job)]
 
 
-def test_a_job_that_a_release_leaves_out_is_paused_until_one_brings_it_back(hourbell: Rehearsal) -> None:
+def test_a_job_that_a_release_leaves_out_is_paused_until_another_defines_it(hourbell: Rehearsal) -> None:
     hourbell.load(release("kept", "left-out"))
     hourbell.advance("1d")
     hourbell.load(release("kept"))

@@ -23,7 +23,7 @@ def test_the_last_day_is_a_whole_day_where_it_is(fires: Fires) -> None:
     ]
 
 
-def test_a_job_brings_its_zone(fires: Fires) -> None:
+def test_a_job_is_read_in_its_own_zone(fires: Fires) -> None:
     scheduler = Scheduler(source="tests")
 
     @scheduler.job("0 9 * * 1", timezone="Asia/Tokyo")

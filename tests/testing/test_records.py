@@ -32,7 +32,7 @@ def test_a_run_has_the_log_and_the_progress_of_its_last_attempt(hourbell: Rehear
     assert run.progress.message == "of four"
 
 
-def test_a_run_that_runs_has_what_it_has_said_so_far(hourbell: Rehearsal) -> None:
+def test_a_running_run_has_its_log_so_far(hourbell: Rehearsal) -> None:
     async def slow(run: Any) -> None:
         run.log("begun")
         run.progress(None, "step 1")
@@ -46,7 +46,7 @@ def test_a_run_that_runs_has_what_it_has_said_so_far(hourbell: Rehearsal) -> Non
     assert (run.state, run.log, run.progress, run.attempts) == ("running", ("begun",), (None, "step 1"), ())
 
 
-def test_a_run_that_says_nothing_has_no_progress(hourbell: Rehearsal) -> None:
+def test_a_run_without_notes_has_no_progress(hourbell: Rehearsal) -> None:
     hourbell.load(program(lambda run: run.log("only this")))
 
     run = hourbell.trigger("job")

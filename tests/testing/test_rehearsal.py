@@ -88,7 +88,7 @@ def test_work_handed_to_a_thread_is_done_at_once(hourbell: Rehearsal) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_event_loop_of_the_test_goes_on_as_before(hourbell: Rehearsal) -> None:
+async def test_an_event_loop_of_the_test_is_not_affected(hourbell: Rehearsal) -> None:
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     hourbell.load(program("0 9 * * *", nothing))
 

@@ -262,7 +262,7 @@ def test_spaces_and_tabs_separate_fields(expression: str) -> None:
         ]
     ],
 )
-def test_any_other_character_is_refused_where_it_stands(character: str, hint: str) -> None:
+def test_any_other_character_is_refused_at_its_column(character: str, hint: str) -> None:
     [detail] = errors(f"0 9{character} * * *")
 
     assert detail.startswith("column 4: ")

@@ -262,13 +262,13 @@ def test_a_recurrence_faster_than_daily_is_refused(frequency: str) -> None:
         ("DTSTART:20500101T000000\nRRULE:FREQ=DAILY", "2026-01-02 00:00", "2050-01-01 00:00"),
     ],
 )
-def test_a_recurrence_looks_eight_years_ahead(expression: str, after: str, expected: str | None) -> None:
+def test_a_recurrence_is_searched_eight_years_ahead(expression: str, after: str, expected: str | None) -> None:
     found = Schedule.parse(expression).next(instant(after))
 
     assert found == (None if expected is None else instant(expected))
 
 
-def test_a_recurrence_that_fires_again_is_not_said_to_fire_never() -> None:
+def test_a_recurrence_that_fires_again_gets_no_warning() -> None:
     schedule = Schedule.parse("RRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=FR")
 
     assert schedule.next(instant("2030-01-01 00:00")) == instant("2036-02-29 00:00")

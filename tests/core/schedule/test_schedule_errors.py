@@ -153,7 +153,7 @@ def test_two_starts_of_a_recurrence_are_refused() -> None:
         "DTSTART:20260101T090000 RRULE:FREQ=DAILY;COUNT=1;UNTIL=20270101",
     ],
 )
-def test_the_column_is_where_the_text_stands(expression: str) -> None:
+def test_the_column_is_that_of_the_text(expression: str) -> None:
     for detail in refused(expression).errors:
         assert detail.text
         assert detail.column is not None

@@ -64,7 +64,7 @@ def test_a_time_on_a_day_that_does_not_exist() -> None:
     assert warning.message == "12:00 does not exist on 30 December 2011 in Pacific/Apia; no run for it"
 
 
-def test_a_gap_is_looked_for_within_a_year() -> None:
+def test_gaps_are_searched_within_a_year() -> None:
     [warning] = warnings("30 2 * * *", "America/New_York", after="2026-04-01 00:00")
 
     assert warning.message == "02:30 does not exist on 14 March 2027 in America/New_York; runs at 03:00"
@@ -190,7 +190,7 @@ def test_a_schedule_that_never_fires(expression: str) -> None:
     assert (warning.code, warning.message) == ("never_fires", "never fires: no date matches")
 
 
-def test_a_day_of_24_hours_says_so_where_the_clock_changes() -> None:
+def test_a_schedule_of_24_hour_days_warns_where_the_clock_changes() -> None:
     [warning] = warnings("every 1d", "America/New_York")
 
     assert warning.code == "day_is_24_hours"

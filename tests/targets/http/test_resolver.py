@@ -205,7 +205,7 @@ async def test_nobody_waits_for_a_newer_answer_of_our_servers_but_who_asks_for_i
     waiting.cancel()
 
 
-async def test_a_server_that_cannot_be_looked_up_holds_up_nobody_and_is_asked_for_again_soon() -> None:
+async def test_a_server_whose_look_up_fails_delays_nobody_and_is_looked_up_again_soon() -> None:
     fortified = Fortified(Names(db_internal=[LOST, "10.0.0.5"]), ("db.internal", 5432))
 
     assert not await fortified.refuses("http://10.0.0.5/")
@@ -276,7 +276,7 @@ async def test_a_slow_look_up_is_abandoned_and_never_takes_two_threads(system: A
     assert await hasty.resolve("slow.example", 80) == addresses("9.9.9.9")
 
 
-async def test_a_look_up_that_fails_after_all_gave_up_is_nobodys_error(system: Any) -> None:
+async def test_a_look_up_that_fails_after_everybody_gave_up_raises_nowhere(system: Any) -> None:
     loop, complaints = asyncio.get_running_loop(), []
     answer: asyncio.Future[list[Any]] = loop.create_future()
     loop.set_exception_handler(lambda _, complaint: complaints.append(complaint))

@@ -54,7 +54,7 @@ async def test_rows_made_by_sql_or_code_call_what_they_like(node: Node) -> None:
     await node.succeed("public.quiet", managed_by="code")
 
 
-async def test_a_function_made_anew_under_the_same_signature_is_meant_too(node: Node) -> None:
+async def test_a_recreated_function_of_the_same_signature_is_allowed_too(node: Node) -> None:
     await node.database.sql("drop function public.loud()")
     await node.database.sql(function("", "public.loud()"))
 

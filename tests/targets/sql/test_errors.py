@@ -9,7 +9,7 @@ pytestmark = pytest.mark.anyio
 WRITE = "insert into public.effects values (null, 1, 'undone');"
 
 
-async def test_an_error_keeps_all_that_the_server_said(node: Node) -> None:
+async def test_an_error_keeps_every_field_of_the_servers_error(node: Node) -> None:
     await node.database.sql(
         "create table public.things (id integer primary key, n integer constraint small check (n < 9))"
     )

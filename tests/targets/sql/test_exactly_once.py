@@ -82,7 +82,9 @@ async def test_a_session_ended_between_the_function_and_the_settlement_leaves_no
     assert (saved, await node.states(), await node.effects()) == (Saved.SAVED, ["retrying"], [])
 
 
-async def test_a_line_cut_between_the_function_and_the_settlement_leaves_no_effect(far: Node, proxy: Proxy) -> None:
+async def test_a_connection_cut_between_the_function_and_the_settlement_leaves_no_effect(
+    far: Node, proxy: Proxy
+) -> None:
     async def cut() -> None:
         proxy.reset()
 
@@ -150,7 +152,7 @@ async def test_a_node_frozen_between_settlement_and_commit_keeps_nobody_waiting(
     assert (await node.states(), await node.effects()) == (["running"], [])
 
 
-async def test_a_node_that_is_gone_frees_what_its_function_held(far: Node, proxy: Proxy) -> None:
+async def test_a_dead_node_frees_what_its_function_held(far: Node, proxy: Proxy) -> None:
     """Simulate kill -9: the session ends while the server runs the function."""
     await far.database.sql(function(SLOW))
     attempt = asyncio.ensure_future(far.target.deliver(far.call(*await far.claim("public.f"))))

@@ -84,7 +84,7 @@ async def test_a_signature_is_allowed_in_the_database_it_is_written_for(node: No
     assert "is not on the allow-list" in failed.error
 
 
-async def test_a_session_ended_before_the_commit_says_that_nothing_is_known(
+async def test_a_session_ended_before_the_commit_leaves_the_outcome_unknown(
     node: Node, reports: PostgresDatabase
 ) -> None:
     await reports.sql(function("perform pg_terminate_backend(pg_backend_pid());"))

@@ -75,7 +75,7 @@ async def test_the_errors_of_an_exception_group_are_listed_without_our_frames() 
 
 
 @pytest.mark.parametrize("kind", [StoreUnavailable, hourbell.Superseded])
-async def test_an_error_that_says_what_to_do_is_only_what_it_says(kind: type[Exception]) -> None:
+async def test_an_error_with_advice_is_stored_without_frames(kind: type[Exception]) -> None:
     async def function(_: Run) -> None:
         raise kind("do the slow part before")
 

@@ -100,7 +100,7 @@ async def test_the_effect_is_there_once_when_all_goes_well(node: Node) -> None:
     assert await node.standing() == ("succeeded", [1])
 
 
-async def test_a_line_that_is_cut_inside_the_block_leaves_no_effect(node: Node, proxy: Proxy) -> None:
+async def test_a_connection_cut_inside_the_block_leaves_no_effect(node: Node, proxy: Proxy) -> None:
     async def cut() -> None:
         proxy.reset()
 

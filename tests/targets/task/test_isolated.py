@@ -70,7 +70,7 @@ async def test_an_answer_that_is_not_json_is_its_text() -> None:
     assert await Attempt(functions.answer_object, isolate=True).make() == Succeeded("/not/json")
 
 
-async def test_an_exception_is_a_failed_attempt_with_its_words() -> None:
+async def test_an_exception_is_a_failed_attempt_with_its_message() -> None:
     assert "KeyError: 'gone'" in await Attempt(functions.fail, isolate=True).error()
     assert "SystemExit: 3" in await Attempt(functions.leave, isolate=True).error()
     assert "is for async functions" in await Attempt(functions.open_transaction, isolate=True).error()

@@ -426,7 +426,7 @@ def test_a_coroutine_that_a_function_returns_has_the_functions_time() -> None:
     assert run_virtually(lambda _: attempt()) == Failed("timed out after 60s")
 
 
-def test_a_coroutine_that_goes_on_after_its_time_has_failed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_coroutine_that_continues_after_its_timeout_has_failed(caplog: pytest.LogCaptureFixture) -> None:
     async def function(_: Run) -> str:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(90)
