@@ -1,4 +1,4 @@
-"""Tasks that do nothing, worked off a second with their full history, from waiting runs to committed outcomes.
+"""Tasks that do nothing, drained per second with their full history, from waiting runs to committed outcomes.
 
 Beside our nodes run a bare loop that writes the same rows, and the peers that work off queues; those that are slow get
 fewer jobs, and rates are compared. Sizes: `runs` (20000), `slow` (4000, for the slow peers), `jobs` that have the runs

@@ -55,7 +55,7 @@ def run() -> Report:
 
 
 def _point(axis: str, value: int) -> Point:
-    """The usual place with one thing of another size; lanes need as many jobs."""
+    """Return the default sizes with one changed; lanes need as many jobs."""
     point = replace(Point(), **{axis: value})
     return replace(point, jobs=max(point.jobs, point.lanes))
 

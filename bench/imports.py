@@ -218,7 +218,7 @@ def _cpu_table(candidates: list[Candidate], jobs: int) -> Table:
 
 
 def _others(used: dict[str, float]) -> float:
-    """The share of the machine that went to none of us."""
+    """Return the share of the machine that other programs used."""
     ours = used["process"] + used["here"] + used.get("database", 0.0)
     return max(0.0, used["machine"] - ours) / (used["wall"] * len(os.sched_getaffinity(0)))
 

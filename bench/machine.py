@@ -8,7 +8,7 @@ from typing import Any
 
 
 def describe_run(packages: tuple[str, ...]) -> dict[str, Any]:
-    """Python, packages and machine, as they belong beside the figures."""
+    """Return the versions of Python, of the packages and of the machine."""
     return {
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "packages": {package: _version_of(package) for package in packages},

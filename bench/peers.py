@@ -1,4 +1,4 @@
-"""The schedules that are compared, and how each library is asked for them in its own best way.
+"""The schedules that are compared, and the fastest call of each library.
 
 A walk makes `steps` calls, each from the answer before, and returns the answers, so that what is timed is also what
 is checked. Peers get `datetime.UTC` for UTC, which is their fast path, and elsewhere a `ZoneInfo` made beforehand.

@@ -34,7 +34,7 @@ class Candidate:
 
     @property
     def others(self) -> float:
-        """The share of the machine that went to none of us."""
+        """Return the share of the machine that other programs used."""
         return median(map(_others, self.parts))
 
     def sample(self) -> float:

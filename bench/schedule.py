@@ -1,6 +1,6 @@
 """Schedules beside cronsim, croniter and APScheduler 3: the next instant, parsing, counting, and the previous one.
 
-Each walk's answers are compared too: a library that answers another question is not slower or faster at ours.
+Each walk's answers are compared too: a library with other answers is not compared.
 """
 
 import zoneinfo

@@ -38,7 +38,7 @@ Send = Callable[[Request], Awaitable[int]]
 
 
 class _Keeper:
-    """Takes requests instead of sending them."""
+    """Records requests instead of sending them."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -107,7 +107,7 @@ async def _main(client: str, urls: list[str], count: int, at_once: int, warm_up:
     send = by_session if client == "aiohttp" else by_transport
     await _send_all(requests[:warm_up], warm_up, send)
     gc.collect()
-    gc.freeze()  # what is prepared is not the loop's to look through
+    gc.freeze()  # the garbage collector skips what is prepared
     print(json.dumps("ready"), flush=True)
     sys.stdin.readline()
     start = time.perf_counter()

@@ -75,7 +75,7 @@ class Database(Protocol):
         """Write jobs that are due in ten years, their versions and their secrets."""
 
     def add_runs(self, count: int, lanes: str, ready_in: float = 0.0) -> Any:
-        """Let so many runs wait, over all jobs with lanes like this in turn, ready in so many seconds; their mark."""
+        """Insert waiting runs over all jobs with such lanes in turn, ready after a delay; return their mark."""
 
     def unfinished(self) -> int:
         """Count the unfinished runs."""
@@ -87,7 +87,7 @@ class Database(Protocol):
         """Run the maintenance that would otherwise happen at some moment of a round."""
 
     def ask(self, statement: str, *values: Any) -> list[Any]:
-        """The rows of a statement in its own words."""
+        """Return the rows of a statement of this database."""
 
     def rows(self, table: str, columns: Sequence[str]) -> list[dict[str, str]]:
         """All rows of a table, as texts."""
@@ -96,7 +96,7 @@ class Database(Protocol):
         """The CPU seconds of the server; None if there is none of our own."""
 
     def drop(self) -> None:
-        """Take it away."""
+        """Remove the database."""
 
 
 def migrate(database: Database) -> None:

@@ -24,7 +24,7 @@ Measured = tuple[float, dict[str, float]]
 
 @contextmanager
 def nodes_on(database: Database, count: int, tasks: int = 1, notes: str | None = None) -> Iterator[list[Peer]]:
-    """So many nodes, that have started."""
+    """Start this many nodes."""
     with ExitStack() as stack:
         nodes = []
         for _ in range(count):
@@ -34,7 +34,7 @@ def nodes_on(database: Database, count: int, tasks: int = 1, notes: str | None =
 
 
 def drain_by_nodes(database: Database, count: int, processes: int, tasks: int = 1) -> Measured:
-    """From the first claim until the last outcome is seen committed."""
+    """Measure from the first claim until the last outcome is committed."""
     database.tidy()
     with nodes_on(database, processes, tasks) as nodes:
         _drained(nodes, database, _WARM_UP * processes, lead=0.0)
@@ -70,12 +70,12 @@ def wait_until(is_so: Callable[[], Any], step: float) -> None:
 
 
 def drain_bare(database: Database, count: int, processes: int) -> Measured:
-    """From the first claim until the last hand-written loop finds nothing more."""
+    """Measure from the first claim until the last hand-written loop finds nothing more."""
     return _by_loops("bare_drain" if database.name == "PostgreSQL" else "bare_sqlite_drain", database, count, processes)
 
 
 def drain_by_store(database: Database, count: int, processes: int) -> Measured:
-    """The same by loops of our store's verbs."""
+    """Measure the same with loops of our store's verbs."""
     return _by_loops("store_drain", database, count, processes)
 
 

@@ -27,7 +27,7 @@ class Peer:
             text=True,
         )
         self.pid = self._process.pid
-        self.ready_message = self._line()  # what it says when it is ready
+        self.ready_message = self._line()  # the line it prints when it is ready
 
     def ask(self, line: str = "") -> Any:
         assert self._process.stdin is not None

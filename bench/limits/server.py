@@ -1,4 +1,4 @@
-"""A `hourbell serve` of its own on a database, to be asked over loopback."""
+"""A `hourbell serve` of its own on a database, called over loopback."""
 
 import json
 import os
@@ -48,7 +48,7 @@ class Server:
 
     @property
     def peak_mib(self) -> float:
-        """The most that was ever resident."""
+        """Return the peak of the resident memory."""
         lines = Path(f"/proc/{self.pid}/status").read_text("utf-8").splitlines()
         [kib] = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
         return int(kib) / 1_024

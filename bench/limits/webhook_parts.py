@@ -162,7 +162,7 @@ def serving(database: Database, setup: Setup) -> Iterator[list[Node]]:
 def delivered(
     nodes: Sequence[Node], database: Database, scheme: str, setup: Setup, count: int, *, lead: float
 ) -> Measured:
-    """Let so many runs wait, until each is delivered and its outcome committed; more or fewer requests are an error."""
+    """Insert runs, and wait until each is delivered and its outcome committed; other requests are an error."""
     received = setup.received() + count
     mark = database.add_runs(count, f"{scheme}://%", ready_in=lead)
 
@@ -181,7 +181,7 @@ def delivered(
 def mismatch(
     nodes: Sequence[Node], database: Database, setup: Setup, succeeded: int, count: int, too_many: int
 ) -> RuntimeError:
-    """Keep all that may explain why requests and runs do not match, and say where."""
+    """Save the logs, requests and rows that may explain a mismatch; return the folder."""
     kept = _RESULTS / f"mismatch-{token_hex(4)}"
     kept.mkdir(parents=True)
     for node in nodes:
@@ -208,7 +208,7 @@ def _wait_until(is_so: Callable[[], bool], nodes: Sequence[Node], step: float) -
 
 
 def send(client: str, scheme: str, setup: Setup) -> Measured:
-    """A client alone."""
+    """Measure a client alone."""
     sizes = setup.sizes
     peer = Peer(
         "clients",
@@ -223,7 +223,7 @@ def send(client: str, scheme: str, setup: Setup) -> Measured:
 
 
 def claim_and_settle(database: Database, setup: Setup) -> Measured:
-    """The rows alone."""
+    """Measure the rows alone."""
     database.tidy()
     database.add_runs(setup.sizes.hooks, "http://%")
     lanes = [url.removesuffix("/hook") for url in setup.urls("http")]

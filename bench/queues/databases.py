@@ -23,7 +23,7 @@ class PeerDatabase:
         self._open: Any = None
 
     def hold(self, write: Callable[[Any], Awaitable[object]]) -> None:
-        """Write in a transaction that nobody sees the end of yet."""
+        """Write in a transaction that is not committed yet."""
         self.ask("vacuum analyze")
         self.ask("checkpoint")
         self._open = self._connection.transaction()

@@ -34,10 +34,10 @@ class Queue(Protocol):
         """The command of a worker process, and its additional environment."""
 
     def hold(self, count: int) -> None:
-        """Make so many jobs that no worker sees yet."""
+        """Insert this many jobs that no worker sees yet."""
 
     def release(self) -> None:
-        """Let the workers see them, all at once."""
+        """Commit the jobs, so that workers see all of them at once."""
 
     def is_empty(self) -> bool:
         """Return True if no job is waiting or running."""
@@ -115,7 +115,7 @@ def _worker(queue: Queue, notes: Path, folder: Path) -> Iterator["subprocess.Pop
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
-    """Ask a process to end, and see to it."""
+    """Ask a process to end, and kill it if it does not."""
     process.terminate()
     try:
         process.wait(10)

@@ -123,6 +123,6 @@ def latenesses(path: Path, period: int, after: float = 0.0) -> list[float]:
 
 
 def wait_for_lines(path: Path, count: int, until: float, is_alive: Callable[[], Any] = lambda: True) -> None:
-    """Until so many calls were noted, or the time is over."""
+    """Wait until this many calls were recorded, or the time is over."""
     while len(read_notes(path)) < count and time.time() < until and is_alive():
         time.sleep(0.1)
