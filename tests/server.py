@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-SERVER_FOLDER = "HOURBELL_TEST_SERVER"  # the folder of this session's server, told to the workers by the environment
+SERVER_FOLDER = "HOURBELL_TEST_SERVER"  # the folder of this session's server, passed to the workers in the environment
 _SETTINGS = {
     "autovacuum": "off",
     "fsync": "off",
@@ -45,7 +45,7 @@ def use_memory_for_files(folder: Path = Path("/dev/shm")) -> None:
     is_executable, free = not system.f_flag & os.ST_NOEXEC, system.f_bavail * system.f_frsize
     if is_executable and free >= _ROOM and os.access(folder, os.W_OK):
         os.environ["TMPDIR"] = str(folder)
-        tempfile.tempdir = None  # it is found anew
+        tempfile.tempdir = None  # it is looked up again
 
 
 def reserve_folder() -> None:

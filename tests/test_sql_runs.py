@@ -110,7 +110,9 @@ async def test_a_deleted_job_is_not_there(database: Database, control: ControlSt
         await execute(database)
 
 
-@pytest.mark.parametrize("database", ["postgres", "sqlite"], indirect=True)  # nobody else can open what is in memory
+@pytest.mark.parametrize(
+    "database", ["postgres", "sqlite"], indirect=True
+)  # other processes cannot open a database in memory
 async def test_a_triggered_run_wakes_nodes(store: EngineStore, control: ControlStore, database: Database) -> None:
     await add_job(control)
     async with listening(store) as wakes:

@@ -98,7 +98,7 @@ async def test_changes_wait_for_a_locked_file_and_then_fail_with_a_clear_error(o
         if path.startswith(RUN):
             continue
         assert_unavailable(await api.client.request(method, path, json=body))
-    assert (await api.client.get("/api/v1/jobs/report")).status_code == 200  # whoever reads waits for nobody
+    assert (await api.client.get("/api/v1/jobs/report")).status_code == 200  # readers do not wait for writers
     assert (await api.client.get("/health")).status_code == 200
 
     api.database.connection.execute("rollback")  # type: ignore[attr-defined]

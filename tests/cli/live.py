@@ -87,7 +87,7 @@ def _read(terminal: int, process: "subprocess.Popen[bytes]") -> tuple[int, str]:
         if select.select([terminal], [], [], 0.1)[0]:
             try:
                 seen += os.read(terminal, 65_536)
-            except OSError:  # Linux says so when nobody has the other end open any more
+            except OSError:  # Linux raises this when the other end is closed
                 break
     return process.wait(PATIENCE), seen.decode()
 

@@ -11,7 +11,7 @@ from hourbell.client import Client
 from hourbell.core.access.signing import new_secret
 from tests.cli.live import Live
 
-NOWHERE = "http://127.0.0.1:9"  # nobody listens there
+NOWHERE = "http://127.0.0.1:9"  # no server listens there
 SECRET = new_secret(bytes(range(32)))
 
 

@@ -40,7 +40,7 @@ async def test_changes_of_jobs_and_runs_arrive_as_events(server: Served) -> None
 
 
 async def test_a_disconnected_listener_resumes_where_it_was(server: Served) -> None:
-    server.weather.coming = ["cut 3"]  # the greeting, the place to go on from, and one event
+    server.weather.coming = ["cut 3"]  # the comment, the id to resume from, and one event
     listening = server.client.events()
     first = asyncio.create_task(heard(listening))
     await until_listening(server)

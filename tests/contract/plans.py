@@ -10,7 +10,7 @@ from uuid import UUID
 
 from tests.database import PostgresDatabase
 
-# As if all runs had ended, and back again: their states are kept where nobody looks meanwhile.
+# As if all runs had ended, and back again: their states are stored elsewhere meanwhile.
 END_ALL = """update hourbell.runs set result = to_jsonb(state), state = 'succeeded', finished_at = ready_at
     where finished_at is null"""
 AS_BEFORE = """update hourbell.runs set state = result #>> '{}', result = null, finished_at = null

@@ -100,7 +100,7 @@ async def claim_suspect(store: EngineStore, *, node: UUID = NODE, now: datetime 
 
 
 def settled(run: Run, outcome: Outcome | None = None, now: datetime = T0 + HOUR, node: UUID = NODE) -> SettledAttempt:
-    """An outcome with its attempt, as a node writes it; a success unless told otherwise."""
+    """An outcome with its attempt, as a node writes it; a success by default."""
     outcome = outcome or Succeeded()
     return SettledAttempt(settle(run, outcome, now, a_job().retry), node, now)
 

@@ -110,7 +110,7 @@ async def live(store: EngineStore, control: ControlStore, database: Database) ->
         now = START + minute * MINUTE + SECOND
         await database.set_clock(now)
         if 60 <= minute < 75:
-            continue  # nobody is there
+            continue  # no node runs
         await plan_all(store, now)
         if minute == 20:
             await control.edit_job(edited.id, lambda job: changed(job, schedule="every 40s"), Actor(BY, now))

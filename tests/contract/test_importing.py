@@ -1,4 +1,4 @@
-"""import_jobs and prune_jobs: the jobs of an owner become what somebody else keeps, and nobody else's do."""
+"""import_jobs and prune_jobs: the jobs of an owner are made equal to an import, and other jobs stay."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Migrations: once, whoever and however many run them, and never over what does not fit."""
+"""Migrations are applied once, however many nodes apply them, and never to a schema that does not match."""
 
 import asyncio
 

@@ -54,7 +54,7 @@ async def test_a_connection_is_known_as_its_own_until_it_is_gone(connections: Co
         pid = connection.get_server_pid()
         assert connections.has(pid)
         connection.terminate()
-    await asyncio.sleep(0)  # listeners are told in the next turn
+    await asyncio.sleep(0)  # listeners are notified in the next turn
 
     assert not connections.has(pid)
 

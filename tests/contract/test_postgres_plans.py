@@ -117,7 +117,7 @@ NOT_FOR_BATCHES = {
     *("delete_outages", "forget_outages", "insert_outage", "last_beat", "lock_outages", "overlapping_outages"),
     *("served_lanes", "set_planned_by_tzdata", "tzdata_version", "wake"),
 }
-# Plans that are not as they should be yet, by what PostgreSQL knows about the tables. What is mended goes from here.
+# Plans that are not as they should be yet, by what PostgreSQL knows about the tables. Remove entries that are fixed.
 TO_MEND = {
     "never": {"delete_runs"},
     "young": {"delete_runs"},
@@ -224,7 +224,7 @@ async def test_batches_take_the_intended_indexes_with_statistics_from_before_any
 
 
 def without(faults: dict[str, Any], statistics: str) -> dict[str, Any]:
-    """The faults that nobody knows of yet, and those that are known and not there."""
+    """Return the deviations that are not listed, and the listed ones that no longer occur."""
     gone = dict.fromkeys(TO_MEND[statistics] - faults.keys(), "is mended")
     return {name: found for name, found in faults.items() if name not in TO_MEND[statistics]} | gone
 

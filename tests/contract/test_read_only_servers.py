@@ -297,7 +297,7 @@ async def test_while_no_host_accepts_writes_all_calls_say_so_and_none_is_stuck_a
 
 
 async def test_a_fenced_primary_is_left_for_the_new_one(pair: Pair) -> None:
-    """Fenced by a setting, the old primary goes on answering: nothing that only looks for lost connections notices."""
+    """Fenced by a setting, the old primary keeps answering, so that a check for lost connections does not notice."""
     async with pool(pair.url) as connections, function_pool(pair.url) as functions:
         await write(connections)
         await write(functions)

@@ -94,7 +94,7 @@ async def a_mixture(store: EngineStore, control: ControlStore) -> list[Job]:
             taken = await claim(store, lane=name, free=count)
             await finish(store, taken, outcome, now=END + after)
         await claim(store, lane=name, free=2)
-        await control.cancel_run(new_run(job, 13).id, Actor(BY, END))  # nobody has claimed it
+        await control.cancel_run(new_run(job, 13).id, Actor(BY, END))  # it was not claimed
         jobs.append(job)
     return jobs
 

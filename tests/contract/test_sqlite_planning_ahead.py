@@ -128,7 +128,7 @@ async def test_a_backlog_that_another_node_planned_meanwhile_is_accounted_for_on
 ) -> None:
     job = await add_backlog(database.control(), catch_up_window=4 * HOUR)
     now = T0 + 5 * HOUR
-    await store.plan_due(now, 1, plan)  # its turn comes again at the same moment, and only the cursor tells
+    await store.plan_due(now, 1, plan)  # its turn comes again at the same moment, and only the cursor differs
     decide = Meanwhile(lambda: elsewhere(lambda: database.engine().plan_due(now, 1, plan)))
 
     await store.plan_due(now, PASS, decide)

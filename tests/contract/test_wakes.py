@@ -50,7 +50,9 @@ async def test_a_new_job_wakes_other_nodes(store: EngineStore, control: ControlS
         assert await hears(wakes, Wake.JOBS)
 
 
-@pytest.mark.parametrize("database", ["postgres", "sqlite"], indirect=True)  # nobody else can open what is in memory
+@pytest.mark.parametrize(
+    "database", ["postgres", "sqlite"], indirect=True
+)  # other processes cannot open a database in memory
 async def test_a_job_changed_by_sql_wakes_nodes(store: EngineStore, control: ControlStore, database: Database) -> None:
     await add_job(control)
     async with listening(store) as wakes:
@@ -105,7 +107,7 @@ async def test_a_flooded_listener_leaves_its_connection(postgres: PostgresDataba
         await postgres.sql(
             f"select pg_notify('hourbell', 'jobs ' || n) from generate_series(1, {MAX_NOTIFICATIONS_A_SECOND + 1}) n"
         )
-        assert await hears(wakes, Wake.RUNS)  # nobody sent that
+        assert await hears(wakes, Wake.RUNS)  # no notification for it was sent
         assert store.hears_others
 
 

@@ -339,7 +339,7 @@ async def test_a_live_program_keeps_its_jobs_until_it_ends_and_then_loses_them_w
 
 async def test_a_node_that_was_killed_is_waited_for_before_its_jobs_are_taken_over(deployed: Deployed) -> None:
     await deployed.started(a_program("a", source="shop"))
-    deployed.now += 10 * MINUTE  # it was killed, or the database was away: nobody can tell yet
+    deployed.now += 10 * MINUTE  # it was killed, or the database was away: the two cannot be distinguished yet
 
     new = await deployed.started(a_program("a", source="store"))
     deployed.now += MINUTE / 2

@@ -335,7 +335,7 @@ class Cluster:
         self.without_slot: list[UUID] = []  # runs that found none, although they were claimed
         self.latency = 0.0  # seconds that each verb takes on its way
         self.connections: int | None = None  # that the verbs of a node share; None for any number
-        self.is_out = False  # the database answers nobody
+        self.is_out = False  # the database is unreachable
         self.has_audit_chain = False  # whether nodes chain the audit
         self.watch: Watch | None = None
         self.clock_of: Callable[[int], Callable[[], float]] = lambda number: time.elapsed  # noqa: ARG005

@@ -188,7 +188,7 @@ def test_one_wrong_sample_fools_nobody(error: timedelta) -> None:
 
 @virtually
 async def test_a_stopped_machine_is_the_same_case(cluster: Cluster) -> None:
-    """A laptop sleeps for eight hours: every process stands still and time goes on."""
+    """A laptop sleeps for eight hours: every process stands still while time passes."""
     job = await cluster.add_job(catch_up=CatchUp.ALL)
     held = await cluster.add_job("held", "at 2040-01-02T00:01:00")
     cluster.script["held"] = takes(5 * MINUTE)

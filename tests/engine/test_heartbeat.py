@@ -227,7 +227,7 @@ async def test_a_clock_step_longer_than_the_heartbeat_interval_restarts_the_coun
     beating.store.offset = sign * step
     await beating.beat(after=1.0)
 
-    assert beating.settled_while_asked[-1] is is_settled  # nobody reaps by the new time before this beat has ended
+    assert beating.settled_while_asked[-1] is is_settled  # no reaper uses the new time before this heartbeat has ended
     assert beating.heartbeat.has_settled is is_settled
     assert beating.results[-1].drift == sign * step
 

@@ -488,7 +488,7 @@ async def test_an_attempt_that_waited_for_something_cancelled_has_failed() -> No
 
 
 class Stubborn(ScriptedTarget):
-    """Works on, whoever cancels it."""
+    """Continues although it is cancelled."""
 
     async def deliver(self, call: Call) -> Outcome:
         await call.begin()

@@ -104,7 +104,7 @@ async def test_cancel_running_stops_the_old_one_for_the_new(cluster: Cluster) ->
 
     assert await cluster.states(job) == ["cancelled", "cancelled", "running"]
     assert cluster.max_running["job"] == 1
-    assert max(called.lateness for called in cluster.calls) < 17 * SECOND  # a heartbeat tells the node
+    assert max(called.lateness for called in cluster.calls) < 17 * SECOND  # a heartbeat notifies the node
     await cluster.assert_accounted()
 
 

@@ -205,7 +205,7 @@ async def test_lanes_share_a_claim() -> None:
     await claiming.tick()
 
     assert claiming.claims[0].free == [25] * 4  # a hundred
-    assert len(claiming.claims) > 1  # and goes on while there are slots
+    assert len(claiming.claims) > 1  # and continues while there are slots
 
 
 async def test_while_all_that_is_wanted_is_given_the_next_portion_is_claimed_at_once() -> None:

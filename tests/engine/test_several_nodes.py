@@ -198,7 +198,7 @@ async def test_a_node_frozen_after_its_claim_starts_nothing_late(cluster: Cluste
 
 @virtually
 async def test_a_lease_is_not_trusted_to_its_very_end(cluster: Cluster) -> None:
-    """Between the margin and the end of the lease nobody has the run, and the node starts it no more either."""
+    """Between the margin and the end of the lease no node may start the run."""
     await cluster.add_job(schedule=HOURLY)
     await just_before_the_hour(cluster)
     node = await cluster.start()

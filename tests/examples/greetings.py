@@ -75,7 +75,7 @@ class Greetings:
     cluster: Cluster
     delivered: list[Delivered] = field(default_factory=list)
     crash_before: str | None = None  # whose request never reaches the receiver, because the node dies
-    crash_after: str | None = None  # whose request the receiver has when the node dies, and answers to nobody
+    crash_after: str | None = None  # whose request has arrived when the node dies, so that the answer is lost
 
     def __post_init__(self) -> None:
         self.database = open_database(":memory:")

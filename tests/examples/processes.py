@@ -1,4 +1,4 @@
-"""The scripts of the examples as real processes, and a line to a receiver on which answers can get lost."""
+"""The scripts of the examples as real processes, and a connection to a receiver that can lose answers."""
 
 import asyncio
 import os

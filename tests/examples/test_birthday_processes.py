@@ -1,4 +1,4 @@
-"""The birthdays with real processes: a node is killed with -9 when the receiver has greeted and nobody heard it."""
+"""The birthdays with real processes: a node is killed with -9 when the greeting was sent and the answer is lost."""
 
 import asyncio
 import base64

@@ -1,6 +1,6 @@
 """A parser of PostgreSQL sessions for a proxy: it recognizes the store verb that is about to be committed.
 
-The verb of a transaction is told by the statements of `engine.sql` in it; what a client calls them is learnt from its
+The statements of `engine.sql` in a transaction identify its verb; what a client calls them is learnt from its
 Parse messages. A client that sends its next request before the last is answered would not be followed.
 """
 
@@ -74,7 +74,7 @@ class Conversation:
     _verb: str | None = None
     _rows: int = 0
     _has_failed: bool = False
-    is_committing: bool = False  # the next answer, up to READY, tells the end of a transaction
+    is_committing: bool = False  # the next answer, up to READY, is the end of a transaction
 
     def asked(self, message: Message) -> None:
         """Parse bytes of the client."""

@@ -1,4 +1,4 @@
-"""A database for a scenario, its URL for processes, and how a scenario comes to rest before its books are read."""
+"""A database for a scenario, its URL for processes, and the end of a scenario before its tables are checked."""
 
 import asyncio
 from collections import Counter

@@ -1,6 +1,6 @@
 """A webhook receiver in a process of its own, with every request in a file that only grows.
 
-A request is on disk before it is answered, so the file tells what really happened, whatever the database says. How a
+A request is on disk before it is answered, so the file shows what really happened, independent of the database. How a
 request is answered stands in its URL, which `Hooks.url` writes. A run is told by the id its requests carry.
 """
 
@@ -95,7 +95,7 @@ class Hooks:
 
 
 def deliveries(requests: Iterable[Request], jobs: Mapping[str, UUID]) -> list[Line]:
-    """Requests as the books have them: begun when they came, ended when they were answered well."""
+    """Return the requests as deliveries: they began on arrival and ended with a successful answer."""
     lines = []
     for request in requests:
         job_id = jobs[request.job]
@@ -195,7 +195,7 @@ async def _pause(seconds: float) -> None:
 
 
 async def _serve(listening: socket.socket, log: str) -> None:
-    """Receive until whoever started this is gone."""
+    """Receive until the parent process has ended."""
     loop, gone = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(sys.stdin.fileno(), gone.set)
     server = web.Server(_Receiver(_Log(log)).answer, handler_cancellation=True)

@@ -13,7 +13,7 @@ _FOLLOWED = "select count(*) from pg_stat_replication where state = 'streaming'"
 
 
 class Pair:
-    """Two servers while its context is open. The URL names the first primary first, whoever is the primary now."""
+    """Two servers while its context is open. The URL names the first primary first, even after roles were exchanged."""
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:

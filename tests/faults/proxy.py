@@ -1,6 +1,6 @@
 """A proxy to a PostgreSQL server that can cut, stop and slow connections and drop answers.
 
-It works in a thread of its own, so that whoever tests is never in the way of what is tested; its methods may be called
+It works in a thread of its own, so that the test does not block what it tests; its methods may be called
 from anywhere and have taken effect when they return.
 """
 
@@ -93,7 +93,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """The server's URL by way of this line."""
+        """The server's URL through the proxy."""
         who, _, _ = self._parts.netloc.rpartition("@")
         return self._parts._replace(netloc=f"{who}@127.0.0.1:{self._port}", query="").geturl()
 

@@ -1,7 +1,7 @@
 """The effect of a run in the campaign: lines in a file that only grows and is synced line by line.
 
 `Load` says what the application of every node does. The file is written by many processes at once and read by nobody
-but the campaign, so it tells what really happened, whatever the database says.
+but the campaign, so it shows what really happened, independent of the database.
 """
 
 from collections.abc import Mapping

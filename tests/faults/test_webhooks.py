@@ -1,4 +1,4 @@
-"""Webhooks of processes that die or are told to stop. `test_campaign.py` has those that are killed again and again."""
+"""Webhooks of processes that die or get SIGTERM. `test_campaign.py` has those that are killed again and again."""
 
 import asyncio
 import json

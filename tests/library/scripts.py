@@ -65,7 +65,7 @@ class Script:
         return self._err.read_text()
 
     def wait_for(self, line: str, times: int = 1) -> Self:
-        """Until it has printed a line that begins so, as often as said."""
+        """Wait until it has printed a line with this beginning, this many times."""
         end = time.monotonic() + _PATIENCE
         while len([each for each in self.lines if each.startswith(line)]) < times:
             assert time.monotonic() < end, f"no {line!r}"

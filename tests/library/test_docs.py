@@ -36,7 +36,7 @@ class Program:
     def write(self, folder: Path) -> None:
         for name, text in self.files.items():
             (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_text(text.replace("*/10 * * * * *", "* * * * * *"))  # nobody wants to wait
+            (folder / name).write_text(text.replace("*/10 * * * * *", "* * * * * *"))  # the tests should not wait
 
     def arguments(self, port: int) -> list[str]:
         program, *arguments = shlex.split(self.command)

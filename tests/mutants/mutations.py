@@ -48,7 +48,7 @@ class Mutation:
 
     number: int  # of the line
     line: str  # its text
-    change: str  # for people, and to tell it from others of the line
+    change: str  # for people, and to distinguish it from others of the line
     start: int
     end: int
     new: str

@@ -40,7 +40,7 @@ async def test_no_instant_is_lost_or_run_twice_whatever_becomes_of_the_workers(
 
 
 async def _trouble(server: WebServer, random: Random) -> Counter[str]:
-    """Kill a worker, use one up by requests, or replace all of them, at times that nobody chose; how often each.
+    """Kill a worker, use one up by requests, or replace all of them, at random times; return how often each.
 
     All are replaced twice only: gunicorn queues such signals, and workers that are replaced before they begin to work
     show nothing but that the others catch up.

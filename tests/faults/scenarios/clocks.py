@@ -75,7 +75,7 @@ async def run(setting: Setting) -> Verdict:
 
 
 async def _observed(setting: Setting, name: str, errors: tuple[int, ...], seconds: float) -> tuple[Books, list[int]]:
-    """The books of a while with such clocks, and by how many minutes the processes' own logs are wrong."""
+    """Return the accounting of a while with such clocks, and the errors of the processes' own logs in minutes."""
     folder = setting.folder / name
     (folder / "clock").mkdir(parents=True)
     (folder / "clock" / "sitecustomize.py").write_text(SITECUSTOMIZE)

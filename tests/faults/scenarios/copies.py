@@ -71,7 +71,7 @@ def _settled(database: SqliteDatabase) -> set[UUID]:
 
 
 async def _copy(fleet: Fleet, path: Path, folder: Path) -> Path:
-    """The file and its log, as they are while nobody can write."""
+    """The file and its log, copied while no process can write."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     frozen = [(member, fleet.freeze(member)) for member in fleet.running]
@@ -87,7 +87,7 @@ async def _copy(fleet: Fleet, path: Path, folder: Path) -> Path:
 
 
 async def _inspect(copy: Path, settled: Collection[UUID], findings: Findings) -> None:
-    """Open a copy as a process that starts would, and read its books up to its cursors."""
+    """Open a copy as a process that starts would, and check its tables up to its cursors."""
     database = SqliteDatabase(str(copy), lambda: WriterThread(str(copy)))
     try:
         intact = integrity_of(database)

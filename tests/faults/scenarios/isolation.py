@@ -26,8 +26,8 @@ EVERY = 4  # seconds; a quarter of the jobs fires in each of them, all at the sa
 SECOND = timedelta(seconds=1)
 ALONE, BESIDE = 5, 9  # seconds to look at
 MARGIN = 1  # seconds before and after
-LATEST = 10  # seconds for what comes late, which is told, not awaited for ever
-PATIENCE = 7  # seconds until a request to the mute receiver is given up
+LATEST = 10  # seconds to wait for late deliveries, which are then reported
+PATIENCE = 7  # seconds until a request to the hanging receiver is given up
 LANE_SLOTS = 100  # requests that a process may have open at one receiver, by default
 ALLOWED, ALLOWED_AMONG_TESTS = 1.0, 2.5  # seconds later than alone; a small run shares the machine with other tests
 
@@ -48,8 +48,8 @@ async def run(setting: Setting) -> Verdict:
     missing = [*alone.missing(jobs), *beside.missing(jobs)]
     none_of(verdict, "runs of good jobs that did not reach the receiver", missing)
     limit = percentile(alone.lateness, 99) + (ALLOWED if setting.scale >= 1 else ALLOWED_AMONG_TESTS)
-    verdict.at_most("lateness p99 beside the mute receiver, seconds", round(limit, 2), beside.figures["p99"])
-    verdict.at_least("requests to the mute receiver", LANE_SLOTS, len(unanswered))
+    verdict.at_most("lateness p99 beside the hanging receiver, seconds", round(limit, 2), beside.figures["p99"])
+    verdict.at_least("requests to the hanging receiver", LANE_SLOTS, len(unanswered))
     verdict.at_most("of those, before the first was given up", LANE_SLOTS, _before_the_first_end(unanswered))
     verdict.figures |= {"lateness alone, seconds": alone.figures, "lateness beside, seconds": beside.figures}
     return verdict
@@ -69,7 +69,7 @@ async def _add_jobs(database: Database, prefix: str, number: int, url: str) -> N
 
 
 async def _stretches(good: Hooks, mute_since: datetime, jobs: int) -> tuple["Stretch", "Stretch"]:
-    """The deliveries of the good receiver before the mute one existed and beside it."""
+    """The deliveries of the good receiver before the hanging one existed and beside it."""
     end = elapsed() + LATEST
     while True:
         requests = good.requests()

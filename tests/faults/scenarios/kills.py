@@ -1,6 +1,6 @@
 """Three processes under load, and one of them killed with -9 again and again.
 
-Two others always serve: with nobody there nothing can be recovered, and on a busy machine processes would
+Two others always serve: without a node no run can be recovered, and on a busy machine processes would
 be killed faster than they start.
 """
 

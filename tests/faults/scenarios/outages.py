@@ -1,4 +1,4 @@
-"""The database is out of everybody's reach while many slow deliveries are open on nodes that are alive.
+"""The database is unreachable for all nodes while many slow deliveries are open on live nodes.
 
 First for half a lease, then for several: after that every lease has run out, and still nobody may redeliver what a
 live node holds.
@@ -20,7 +20,7 @@ OPEN = 200  # deliveries, one of each job at a time
 SHORT, LEASES = LEASE / 2, 3  # seconds; and how many leases the long outage lasts
 BETWEEN = LEASE  # seconds from one to the other
 REDELIVERED = 0.01  # of what was open, at most
-AFTERWARDS = 4  # seconds a delivery lasts beyond the outages, so that whoever takes it away has the time to
+AFTERWARDS = 4  # seconds a delivery lasts beyond the outages, so that a node that takes it over has the time to
 
 
 async def run(setting: Setting) -> Verdict:

@@ -1,7 +1,7 @@
 """Some nodes cannot reach the database while others can: closed, reset, stopped, mute, delayed and slow connections.
 
-A node whose line is cut does not know it at first. It may finish what it has begun, but past its trust window it must
-begin nothing, and what it writes when the line is back must change no run that another node has by then.
+A node whose connection is cut does not notice at first. It may finish what it has begun, but past its trust window it
+must begin nothing, and what it writes after the reconnection must change no run that another node has by then.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from tests.faults.verdict import Setting, Verdict
 ROUNDS = 1
 CUT = LEASE + REAP + 3  # seconds: long enough for others to take over and begin
 GRACE = 2  # seconds for taking over, beyond lease and reap
-HEALED = 10  # seconds from the line's return to the node's next delivery, at most
+HEALED = 10  # max seconds from the reconnection to the node's next delivery
 LOAD = Load(jobs=40, seconds=LEASE + REAP - 0.5, options={"jitter": "1s"})  # open when its lease ends
 WAYS: Mapping[str, Callable[[Proxy], None]] = {
     "drop": Proxy.drop,

@@ -1,4 +1,4 @@
-"""Rolling restarts under load: a new process for an old one that is told to stop, again and again.
+"""Rolling restarts under load: a new process for an old one that gets SIGTERM, again and again.
 
 A process that may finish what it has begun leaves nothing to be done twice. One that is told a second time, in the
 middle of its drain, ends at once and still loses nothing.

@@ -84,7 +84,7 @@ def _check_charges(verdict: Verdict, books: Books) -> None:
 
 
 def _of(books: Books, prefix: str) -> Books:
-    """The books of the jobs of one load."""
+    """Return the accounting of the jobs of one load."""
     jobs = [job for job in books.jobs if job["name"].startswith(prefix)]
     ids = {job["id"] for job in jobs}
     runs = [run for run in books.runs if run["job_id"] in ids]

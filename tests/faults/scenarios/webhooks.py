@@ -108,7 +108,7 @@ async def _make_jobs(database: Database, setting: Setting, hooks: Hooks) -> list
 
 
 async def _delivering(fleet: Fleet, hooks: Hooks) -> list[Member]:
-    """Processes in the middle of what may happen only once; whoever is killed at random may have sent nothing yet."""
+    """Processes in the middle of what may happen only once; a random process may have sent nothing yet."""
     end = elapsed() + START
     while True:
         fresh = elapsed() - HELD[Delivery.AT_MOST_ONCE] / 2
@@ -122,7 +122,7 @@ async def _delivering(fleet: Fleet, hooks: Hooks) -> list[Member]:
 
 
 def _of_delivery(books: Books, delivery: Delivery) -> Books:
-    """The books of the jobs that are delivered in this way."""
+    """Return the accounting of the jobs that are delivered in this way."""
     jobs = {job["id"] for job in books.jobs if job["delivery"] == delivery}
     runs = [run for run in books.runs if run["job_id"] in jobs]
     ids = {run["id"] for run in runs}
