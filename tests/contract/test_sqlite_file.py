@@ -186,6 +186,19 @@ async def test_a_full_disk_is_known_until_a_write_goes_well_again(path: Path) ->
         assert await runner.read(count) == 1
 
 
+async def test_a_commit_of_nothing_does_not_prove_that_the_disk_takes_writes(path: Path) -> None:
+    disk = FullDisk("quiet-disk")
+    file = DatabaseFile(str(path), vfs="quiet-disk")
+    async with opened(file) as runner:
+        disk.is_full = True
+        with pytest.raises(StoreUnwritable):
+            await runner.write(add)
+        await runner.write(count)
+
+        assert isinstance(await WriteCheck(file, runner).error(), StoreUnwritable)
+        assert not file.was_written_within(60)
+
+
 async def test_an_idle_database_is_asked_by_a_write_that_changes_nothing(path: Path) -> None:
     disk = FullDisk("idle-disk")
     async with opened(DatabaseFile(str(path), vfs="idle-disk")):

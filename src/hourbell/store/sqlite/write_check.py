@@ -29,6 +29,7 @@ class WriteCheck:
     async def _write(self) -> None:
         with suppress(StoreUnavailable):  # the file has recorded it
             await self._runner.write(_rewrite_header)
+            self._file.note_write()
 
 
 def _rewrite_header(session: Session) -> None:

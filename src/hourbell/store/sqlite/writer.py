@@ -248,8 +248,12 @@ class WriterThread:
         with self._connection_lock:
             try:
                 with reachable(self._file.path):
-                    answer, wakes = transact(self._connected(), operation, writes=task.writes)
+                    connection = self._connected()
+                    changes = connection.total_changes()
+                    answer, wakes = transact(connection, operation, writes=task.writes)
                 self._check_file(writes=task.writes)
+                if connection.total_changes() != changes:  # a commit of nothing says nothing about the disk
+                    self._file.note_write()
             except BaseException as error:
                 if task.writes:
                     self._file.note_write(error)
@@ -269,8 +273,6 @@ class WriterThread:
         if writes or now - self._checked_at >= CHECK_SECONDS:
             self._checked_at = now
             self._file.check(self._files)
-        if writes:
-            self._file.note_write()
 
     def _refuse_waiting(self, error: BaseException) -> None:
         """Refuse every queued write with the same error; else each would in turn wait for the lock up to the limit."""
