@@ -1,0 +1,1 @@
+"""Alerts as pure functions: policies, incidents, messages, and what to say when."""

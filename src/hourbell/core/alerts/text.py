@@ -1,0 +1,192 @@
+"""The text of a message: what a person needs to know at three at night, as plain text and as HTML.
+
+`describe` decides what is said; every channel renders that in its own format and escapes it for it. No text has more
+than one line, so that values from users and receivers cannot pretend to be other fields.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from html import escape
+
+from hourbell.core.alerts.kinds import Event, IncidentKind
+from hourbell.core.alerts.message import IncidentSummary, JobSummary, Message
+from hourbell.core.run.error_line import error_line
+from hourbell.core.schedule.zones import local_time_at
+from hourbell.core.values.readers import show_duration
+
+MAX_LINE_CHARACTERS = 500
+MAX_TITLE_CHARACTERS = 200
+_MAX_JOBS = 5
+_PREFIX = {
+    Event.OPENED: "",
+    Event.FLAPPING: "Flapping: ",
+    Event.REPEATED: "Still: ",
+    Event.ESCALATED: "Escalated: ",
+    Event.DIGEST: "Digest: ",
+    Event.RESOLVED: "Resolved: ",
+}
+_JOB_TITLES = {
+    IncidentKind.MISSED: "{who} missed scheduled times",
+    IncidentKind.LATE: "{who} has not begun in time",
+    IncidentKind.NO_SUCCESS: "{who} has not succeeded in time",
+    IncidentKind.LOSING_RUNS: "{who} skips too many runs",
+    IncidentKind.SLOW: "{who} takes too long",
+    IncidentKind.PAUSED_TOO_LONG: "{who} has been paused for too long",
+}
+_TITLES = {
+    IncidentKind.CHANNEL_FAILED: "An alert channel cannot deliver",
+    IncidentKind.SCHEDULER_SILENT: "A part of Hourbell is silent",
+    IncidentKind.RECOVERY: "Recovery mode: many runs are late",
+}
+_SPACES = {ord(char): " " for char in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"}
+
+
+@dataclass(frozen=True, slots=True)
+class MessageText:
+    """A message in words, not escaped.
+
+    `fields` are names with values, `links` names with URLs, `commands` names with what to run in a shell.
+    """
+
+    title: str
+    fields: tuple[tuple[str, str], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    commands: tuple[tuple[str, str], ...] = ()
+
+
+def describe(message: Message) -> MessageText:
+    """Return what a message says."""
+    incident = message.incident
+    if incident is None:
+        title = f"Test of the channel {message.channel}"
+        return MessageText(one_line(title), (("Result", "Alerts of Hourbell arrive here."),))
+    fields = tuple((name, one_line(value)) for name, value in _fields(message, incident) if value)
+    links = tuple((name.capitalize(), url) for name, url in message.links.items())
+    commands = () if message.event is Event.RESOLVED else _commands(incident)
+    return MessageText(one_line(title_of(message, incident), MAX_TITLE_CHARACTERS), fields, links, commands)
+
+
+def title_of(message: Message, incident: IncidentSummary) -> str:
+    """Return the title: whom it is about and what is wrong."""
+    return _PREFIX[message.event] + _trouble(message, incident)
+
+
+def one_line(text: str, max_characters: int = MAX_LINE_CHARACTERS) -> str:
+    """Return text without line breaks and control characters, shortened."""
+    plain = " ".join("".join(char if char.isprintable() else "�" for char in text.translate(_SPACES)).split(" "))
+    plain = plain.strip()
+    return plain if len(plain) <= max_characters else f"{plain[: max_characters - 1]}…"
+
+
+def plain_text(text: MessageText) -> str:
+    """Render a message as plain text, without its title."""
+    fields = [f"{name}: {value}" for name, value in text.fields]
+    links = [f"{name}: {url}" for name, url in text.links]
+    commands = [f"{name}: {command}" for name, command in text.commands]
+    return "\n\n".join("\n".join(part) for part in (fields, links, commands) if part)
+
+
+def html_text(text: MessageText) -> str:
+    """Render a message as a whole HTML page, with everything escaped."""
+    rows = "".join(
+        f'<tr><th align="left" valign="top">{escape(name)}</th><td>{escape(value)}</td></tr>'
+        for name, value in text.fields
+    )
+    links = " · ".join(f'<a href="{escape(url)}">{escape(name)}</a>' for name, url in text.links)
+    commands = "".join(f"<p>{escape(name)}: <code>{escape(command)}</code></p>" for name, command in text.commands)
+    title = escape(text.title)
+    return (
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head><body>'
+        f"<h2>{title}</h2><table>{rows}</table>{f'<p>{links}</p>' if links else ''}{commands}</body></html>"
+    )
+
+
+def _trouble(message: Message, incident: IncidentSummary) -> str:
+    who, kind = _who(message, incident), incident.kind
+    if kind is IncidentKind.FAILED:
+        if incident.group_size > 1:
+            return f"{incident.group_size} jobs fail"
+        return f"{who} failed {_times(incident.count)}" if incident.count > 1 else f"{who} failed"
+    if kind is IncidentKind.UNSERVED:
+        return f"No node serves {incident.lane or 'a lane'}"
+    return _TITLES[kind] if kind in _TITLES else _JOB_TITLES[kind].format(who=who)
+
+
+def _who(message: Message, incident: IncidentSummary) -> str:
+    if message.job is not None:
+        return message.job.name
+    return incident.jobs[0] if incident.jobs else "A job"
+
+
+def _fields(message: Message, incident: IncidentSummary) -> Iterator[tuple[str, str]]:
+    job, run = message.job, message.run
+    zone = "UTC" if job is None else job.timezone
+    if job is not None:
+        yield "Job", job.name
+        yield "Schedule", f"{job.words or job.schedule} ({job.timezone})"
+        yield "About", job.description
+    elif incident.jobs or incident.group_size > 1:
+        yield "Jobs", _names(incident)
+    if incident.kind is IncidentKind.FAILED:
+        yield "Host", incident.lane or ""
+    yield "Error", error_line(incident.error or (run.error if run is not None else "") or "")
+    if message.event is Event.RESOLVED:
+        yield "Lasted", f"from {_at(incident.opened_at, zone)}{_until(incident, zone)}"
+        yield "Resolved by", incident.resolved_by or ""
+    else:
+        yield "Since", _since(incident.opened_at, message.at, zone)
+        yield "Acknowledged by", incident.acknowledged_by or ""
+    if incident.count > 1:
+        yield "Happened", f"{_times(incident.count)}, last at {_at(incident.last_at, zone)}"
+    if run is not None and run.scheduled_at is not None:
+        yield "Run", f"of {_at(run.scheduled_at, zone)}: {run.state}{f' ({run.reason})' if run.reason else ''}"
+    if job is not None:
+        yield from _job_times(job, zone)
+
+
+def _job_times(job: JobSummary, zone: str) -> Iterator[tuple[str, str]]:
+    yield "Last success", "none" if job.last_success_at is None else _at(job.last_success_at, zone)
+    yield "Next run", "none planned" if job.next_at is None else _at(job.next_at, zone)
+
+
+def _commands(incident: IncidentSummary) -> tuple[tuple[str, str], ...]:
+    return (
+        ("To acknowledge", f"hourbell incident ack {incident.id}"),
+        ("To mute", f"hourbell incident mute {incident.id} --until 2h"),
+    )
+
+
+def _names(incident: IncidentSummary) -> str:
+    names = ", ".join(incident.jobs[:_MAX_JOBS])
+    others = incident.group_size - min(len(incident.jobs), _MAX_JOBS)
+    if not names:
+        return str(incident.group_size)
+    return f"{names} and {others} more" if others > 0 else names
+
+
+def _times(count: int) -> str:
+    return f"{count:,} times"
+
+
+def _since(since: datetime, now: datetime, zone: str) -> str:
+    seconds = int((now - since).total_seconds())
+    return f"{_at(since, zone)} ({_span(seconds)} ago)" if seconds > 0 else _at(since, zone)
+
+
+def _span(seconds: int) -> str:
+    """Format a duration with its two or three largest units."""
+    rounded = seconds if seconds < 3_600 else seconds // 60 * 60 if seconds < 86_400 else seconds // 3_600 * 3_600
+    return str(show_duration(timedelta(seconds=rounded)))
+
+
+def _until(incident: IncidentSummary, zone: str) -> str:
+    if incident.resolved_at is None:
+        return ""
+    seconds = max(int((incident.resolved_at - incident.opened_at).total_seconds()), 0)
+    return f" to {_at(incident.resolved_at, zone)} ({_span(seconds)})"
+
+
+def _at(instant: datetime, zone: str) -> str:
+    local, _, abbreviation = local_time_at(zone, instant)
+    return f"{local:%Y-%m-%d %H:%M:%S} {abbreviation}"

@@ -1,0 +1,37 @@
+"""Messages are read as they were written."""
+
+import json
+
+import pytest
+
+from hourbell.core.alerts.kinds import Event
+from hourbell.core.alerts.message import IncidentSummary, JobSummary, Message, RunSummary
+from tests.core.alerts.values import opened
+from tests.core.values import HOUR, T0
+
+
+def test_a_message_is_read_as_it_was_written() -> None:
+    message = Message(
+        "id-1",
+        Event.OPENED,
+        T0,
+        "ops",
+        IncidentSummary.of(opened(), ("job", "<b>other</b>")),
+        JobSummary("j", "job", "0 3 * * *", "At 03:00", tags=("billing",), next_at=T0 + HOUR),
+        RunSummary("r", "failed", "exhausted", T0, 4, T0, "HTTP 503"),
+        {"incident": "https://hourbell.example/incidents/1"},
+    )
+
+    assert Message.from_json(json.loads(json.dumps(message.to_json()))) == message
+
+
+def test_a_test_of_a_channel_is_about_no_incident() -> None:
+    message = Message("id-2", Event.TEST, T0, "ops")
+
+    assert Message.from_json(message.to_json()) == message
+
+
+@pytest.mark.parametrize("payload", [None, [], "text", {}, {"type": "incident.opened"}, {"type": 1, "id": 2, "at": 3}])
+def test_another_payload_is_no_message(payload: object) -> None:
+    with pytest.raises(ValueError, match="no message"):
+        Message.from_json(payload)
