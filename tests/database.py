@@ -15,6 +15,8 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from hourbell.store.access import AccessStore
+from hourbell.store.alert_verbs import AlertVerbs
+from hourbell.store.alerts import AlertStore
 from hourbell.store.audit_chain import AuditChainStore
 from hourbell.store.base import EngineStore
 from hourbell.store.control import ControlStore
@@ -55,6 +57,10 @@ class Database(Protocol):
     def access(self) -> AccessStore: ...
 
     def audit_chain(self) -> AuditChainStore: ...
+
+    def alerts(self) -> AlertStore: ...
+
+    def alert_control(self) -> AlertVerbs: ...
 
     async def rows(self, table: str, order: str = "1") -> list[Row]:
         """A table's rows, with ids as UUIDs, instants as datetimes and JSON as values."""
@@ -116,6 +122,12 @@ class PostgresDatabase:
 
     def audit_chain(self) -> AuditChainStore:
         return AuditChainStore(PostgresSessions(self.connections()))
+
+    def alerts(self) -> AlertStore:
+        return AlertStore(PostgresSessions(self.connections()), public_url="https://hourbell.example")
+
+    def alert_control(self) -> AlertVerbs:
+        return AlertVerbs(PostgresSessions(self.connections()))
 
     async def migrate(self) -> list[Migration]:
         return await migrate(self.connections())

@@ -12,6 +12,8 @@ from typing import Any
 import apsw
 
 from hourbell.store.access import AccessStore
+from hourbell.store.alert_verbs import AlertVerbs
+from hourbell.store.alerts import AlertStore
 from hourbell.store.audit_chain import AuditChainStore
 from hourbell.store.control import ControlStore
 from hourbell.store.migrations import Migration
@@ -89,6 +91,12 @@ class SqliteDatabase:
 
     def audit_chain(self) -> AuditChainStore:
         return AuditChainStore(SqliteSessions(self.runner()))
+
+    def alerts(self) -> AlertStore:
+        return AlertStore(SqliteSessions(self.runner()), public_url="https://hourbell.example")
+
+    def alert_control(self) -> AlertVerbs:
+        return AlertVerbs(SqliteSessions(self.runner()))
 
     async def migrate(self) -> list[Migration]:
         return await migrate(self.runner())

@@ -92,6 +92,7 @@ def test_a_fresh_folder_gets_a_database_and_a_server_that_answers(serve: Serve, 
         "reaper",
         "janitor",
         "audit_chain",
+        "watcher",
     }
     names = {family.name for family in text_string_to_metric_families(server.get("/metrics").text)}
     assert {"hourbell_runs_planned", "hourbell_lateness_seconds", "hourbell_backlog"} <= names

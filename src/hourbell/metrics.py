@@ -84,6 +84,13 @@ class Metrics:
         self.audit_chain_broken = Gauge(
             "hourbell_audit_chain_broken", "1 if the node found a break in the audit chain", registry=registry
         )
+        self.incidents = Gauge("hourbell_incidents", "Incidents that are not resolved", ["state"], registry=registry)
+        self.notifications = Counter(
+            "hourbell_notifications_planned", "Messages planned, by type", ["type"], registry=registry
+        )
+        self.recovery_mode = Gauge(
+            "hourbell_recovery_mode", "1 while one incident speaks for all late jobs", registry=registry
+        )
         self.by_job = (
             Counter("hourbell_job_runs", "Runs by job and final state", ["job", "state"], registry=registry)
             if with_job_names

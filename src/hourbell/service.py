@@ -161,7 +161,8 @@ class Service:
             await stores.transactions.check()
         metrics = Metrics(with_job_names=settings.metrics_job_names)
         policy = build_egress_policy(settings, port=port, is_open=lambda: known_access.is_open)
-        targets = build_targets(settings, {DEMO_TASK.name: DEMO_TASK, **self._program.tasks}, keys, policy)
+        tasks = {DEMO_TASK.name: DEMO_TASK, **self._program.tasks}
+        targets = build_targets(settings, stores, tasks, keys, policy)
         _log_networks(settings, known_access)
         engine = build_engine(settings, stores, targets, metrics)
         access = build_access(stores, engine.clock.now)

@@ -20,6 +20,7 @@ from hourbell.core.access.variable_names import PREFIX, UnknownVariable, nearly,
 from hourbell.core.values.networks import Network, parse_networks, parse_ports
 from hourbell.core.values.public_path import OWN_PATHS, parse_public_path
 from hourbell.core.values.readers import InvalidValue, read_duration
+from hourbell.core.values.url import parse_url
 from hourbell.private_files import exposure, read_with_mode
 from hourbell.sealing import parse_keys
 
@@ -232,6 +233,10 @@ def _contact(text: str) -> str:
     return text
 
 
+def _public_url(text: str) -> str:
+    return str(parse_url(text)).rstrip("/") if text else ""
+
+
 def _one_of(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text.lower() not in choices:
@@ -279,6 +284,7 @@ class Settings:
     allow_ports: frozenset[int] = frozenset()
     ca_file: Path | None = None
     contact: str = ""
+    public_url: str = ""
     secret_key: str | None = field(default=None, repr=False)
     secret_key_file: Path | None = None
     allow_functions: tuple[str, ...] = ()
@@ -339,6 +345,7 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "allow_ports": parse_ports,
     "ca_file": Path,
     "contact": _contact,
+    "public_url": _public_url,
     "secret_key": _keys,
     "secret_key_file": Path,
     "allow_functions": _signatures,

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from hourbell import __version__, clock
 from hourbell.control.access import Access
+from hourbell.control.alerts import Alerts
 from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
@@ -40,6 +41,8 @@ from hourbell.private_files import exposure, read_with_mode
 from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
 from hourbell.store.access import AccessStore
+from hourbell.store.alert_verbs import AlertVerbs
+from hourbell.store.alerts import AlertStore
 from hourbell.store.audit_chain import AuditChainStore, Verdict, verify_chain
 from hourbell.store.base import LIVE_FOR, EngineStore, TransactionStore
 from hourbell.store.control import ControlStore
@@ -53,8 +56,10 @@ from hourbell.targets.task import Task, TaskTarget
 
 if TYPE_CHECKING:  # imported late, because only a server needs it
     from hourbell.api.access import Authenticator
+    from hourbell.targets.channel.base import Channel
     from hourbell.targets.http.host_check import HostCheck
     from hourbell.targets.http.resolver import EgressPolicy
+    from hourbell.targets.http.transport import Transport
 
 log = logging.getLogger("hourbell.service")
 
@@ -74,6 +79,8 @@ class Stores:
     access: AccessStore
     secrets: SecretStore
     audit_chain: AuditChainStore
+    alerts: AlertStore
+    alert_control: AlertVerbs
     transactions: TransactionStore | None
     migrate: Callable[[], Awaitable[list[Migration]]]
     status: Callable[[], Awaitable[list[tuple[Migration, bool]]]]
@@ -122,6 +129,8 @@ def _open_postgres(settings: Settings) -> Stores:
         access=AccessStore(sessions),
         secrets=SecretStore(sessions),
         audit_chain=AuditChainStore(sessions),
+        alerts=AlertStore(sessions, public_url=settings.public_url or None),
+        alert_control=AlertVerbs(sessions),
         transactions=functions,
         migrate=lambda: _or_unavailable(migrate(control)),
         status=lambda: _or_unavailable(status(control)),
@@ -176,6 +185,8 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
         access=AccessStore(sessions),
         secrets=SecretStore(sessions),
         audit_chain=AuditChainStore(sessions),
+        alerts=AlertStore(sessions, public_url=settings.public_url or None),
+        alert_control=AlertVerbs(sessions),
         transactions=transactions,
         migrate=lambda: migrate(writer),
         status=lambda: status(writer),
@@ -333,7 +344,18 @@ def build_control(
     jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=now, new_id=new_id)
     live_for = max(LIVE_FOR, settings.lease)
     history = History(jobs, stores.lists, now=now, live_for=live_for, check_hosts=_build_host_check(policy))
+    alerts = Alerts(
+        stores.alert_control,
+        jobs,
+        build_channels(settings),
+        secrets=secrets,
+        forbids=policy.forbids,
+        now=now,
+        new_id=new_id,
+        random_bytes=os.urandom,
+    )
     return Control(
+        alerts=alerts,
         jobs=jobs,
         runs=Runs(stores.control, stores.lists, now=now, new_id=new_id, live_for=live_for),
         history=history,
@@ -407,15 +429,56 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
         transactions=stores.transactions,
         audit_chain=stores.audit_chain,
         seals=seal_keys(settings),
+        alerts=stores.alerts,
     )
 
 
 def build_targets(
-    settings: Settings, tasks: Mapping[str, Task], keys: KeyRing | None, policy: "EgressPolicy"
+    settings: Settings, stores: Stores, tasks: Mapping[str, Task], keys: KeyRing | None, policy: "EgressPolicy"
 ) -> list[Target]:
     """Build the targets of a node whose own server listens on this port."""
     own = TaskTarget(tasks, threads=settings.sync_threads, transactions=settings.sql_connections)
-    return [own, _http_target(settings, keys, policy), _sql_target(settings, lambda: own.open_transactions)]
+    return [
+        own,
+        _http_target(settings, keys, policy),
+        _sql_target(settings, lambda: own.open_transactions),
+        _channel_target(settings, stores, keys, policy),
+    ]
+
+
+def build_channels(settings: Settings) -> list["Channel"]:
+    """Build every type of channel."""
+    from hourbell.targets.channel.alertmanager import AlertmanagerChannel
+    from hourbell.targets.channel.chat import DiscordChannel, MattermostChannel, RocketChatChannel, SlackChannel
+    from hourbell.targets.channel.ntfy import NtfyChannel
+    from hourbell.targets.channel.pagerduty import PagerDutyChannel
+    from hourbell.targets.channel.telegram import TelegramChannel
+    from hourbell.targets.channel.webhook import WebhookChannel
+
+    del settings  # some types have settings
+    return [
+        WebhookChannel(),
+        SlackChannel(),
+        MattermostChannel(),
+        RocketChatChannel(),
+        DiscordChannel(),
+        NtfyChannel(),
+        TelegramChannel(),
+        PagerDutyChannel(),
+        AlertmanagerChannel(),
+    ]
+
+
+def _channel_target(settings: Settings, stores: Stores, keys: KeyRing | None, policy: "EgressPolicy") -> Target:
+    from hourbell.targets.channel.target import ChannelTarget
+
+    return ChannelTarget(
+        build_channels(settings),
+        stores.alerts.channel,
+        _http_transport(settings, policy),
+        keys=keys,
+        user_agent=_user_agent(settings),
+    )
 
 
 def loopback_follows_access(settings: Settings) -> bool:
@@ -449,23 +512,32 @@ def build_egress_policy(
 
 
 def _http_target(settings: Settings, keys: KeyRing | None, policy: "EgressPolicy") -> Target:
+    from hourbell.targets.http.target import HttpTarget
+
+    return HttpTarget(
+        _http_transport(settings, policy),
+        keys=keys,
+        user_agent=_user_agent(settings),
+        slots=settings.lane_slots,
+        elapsed=clock.elapsed,
+    )
+
+
+def _http_transport(settings: Settings, policy: "EgressPolicy") -> "Transport":
     from hourbell.targets.http.client import HttpTransport
     from hourbell.targets.http.dial import tls_context
-    from hourbell.targets.http.target import HttpTarget
 
     try:
         tls = tls_context(settings.ca_file)
     except OSError as error:
         why = "it holds no certificates that can be read" if isinstance(error, SSLError) else error.strerror
         raise SettingsError(f"HOURBELL_CA_FILE is {str(settings.ca_file)!r}; {why}") from None
+    return HttpTransport(policy, tls, elapsed=clock.elapsed)
+
+
+def _user_agent(settings: Settings) -> str:
     contact = f" ({settings.contact})" if settings.contact else ""
-    return HttpTarget(
-        HttpTransport(policy, tls, elapsed=clock.elapsed),
-        keys=keys,
-        user_agent=f"Hourbell/{__version__}{contact}",
-        slots=settings.lane_slots,
-        elapsed=clock.elapsed,
-    )
+    return f"Hourbell/{__version__}{contact}"
 
 
 def _sql_target(settings: Settings, lent_to_tasks: Callable[[], int]) -> Target:

@@ -20,6 +20,7 @@ from hourbell.api.middleware import RequestMiddleware
 from hourbell.api.page import BUILT_PAGE
 from hourbell.api.session_cookie import SessionCookies
 from hourbell.control.access import Access
+from hourbell.control.alerts import Alerts
 from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
@@ -38,6 +39,7 @@ from hourbell.core.access.roles import Role
 from hourbell.core.values.networks import Network
 from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing
+from hourbell.targets.channel.webhook import WebhookChannel
 from tests.database import Database
 
 T0 = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
@@ -118,7 +120,18 @@ async def whole_api(
     access = Access(database.access(), now=now, new_id=new_id, random_bytes=random_bytes, elapsed=elapsed)
     jobs = Jobs(store, lists, rules=rules, secrets=secrets, now=now, new_id=new_id)
     history = History(jobs, lists, now=now, check_hosts=check_hosts)
+    alerts = Alerts(
+        database.alert_control(),
+        jobs,
+        [WebhookChannel()],
+        secrets=secrets,
+        forbids=_forbids,
+        now=now,
+        new_id=new_id,
+        random_bytes=random_bytes,
+    )
     control = Control(
+        alerts=alerts,
         jobs=jobs,
         runs=Runs(store, lists, now=now, new_id=new_id),
         history=history,

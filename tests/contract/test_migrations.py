@@ -6,8 +6,10 @@ import asyncpg
 import pytest
 
 from hourbell.store.errors import StoreUnavailable
-from hourbell.store.migrations import Migration, MigrationError, pending
+from hourbell.store.migrations import Migration, MigrationError, load_migrations, pending
+from hourbell.store.postgres import migrate as postgres
 from hourbell.store.postgres.migrate import migrate, status
+from hourbell.store.sqlite import migrate as sqlite
 from tests.contract.steps import add_job
 from tests.database import Database, PostgresDatabase
 
@@ -64,6 +66,26 @@ def test_numbers_may_be_left_out() -> None:
     known = [Migration(number, "x", "select 1") for number in (1, 4)]
 
     assert pending(known, {1: known[0].checksum, 4: known[1].checksum}) == []
+
+
+async def test_a_database_that_has_jobs_gets_alerts(empty_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as before:
+        for backend in (sqlite, postgres):
+            known = [each for each in load_migrations(backend.PACKAGE) if each.number < 19]
+            before.setattr(backend, "load_migrations", lambda _, known=known: known)
+        await empty_database.migrate()
+    insert = "insert into hourbell.jobs (name, schedule, target, managed_by) values ('{0}', '@daily', '{1}', '{0}')"
+    target = '{"type": "task", "name": "x"}'
+    await empty_database.sql(insert.format("file", target))
+
+    assert [each.number for each in await empty_database.migrate()] == [19]
+    [job] = await empty_database.rows("jobs")
+    assert (job["name"], job["alert_policy"]) == ("file", "")
+    await empty_database.sql(insert.format("system", target))
+    with pytest.raises(Exception, match=r"(?i)check"):
+        await empty_database.sql(insert.format("other", target))
+    await empty_database.sql("update hourbell.jobs set alert_policy = 'none' where name = 'file'")
+    assert [row["alert_policy"] for row in await empty_database.rows("job_changes")] == [""]
 
 
 async def test_a_migration_that_fails_midway_leaves_nothing(empty_database: Database) -> None:

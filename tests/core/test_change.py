@@ -97,6 +97,7 @@ OTHER_EDITS: list[dict[str, Any]] = [
     {"jitter": MINUTE},
     {"tags": ("x",)},
     {"subject": "customer 17"},
+    {"alert_policy": "billing"},
     {"source": "elsewhere"},
 ]
 

@@ -74,6 +74,7 @@ definitions = st.builds(
     enabled=st.booleans(),
     tags=st.lists(st.sampled_from(["b", "a", "in München", "x" * 100]), unique=True).map(tuple),
     subject=texts,
+    alert_policy=st.sampled_from(["", "none", "billing"]),
 )
 
 
@@ -131,6 +132,7 @@ def test_a_complete_body_reads_back_as_it_is_shown() -> None:
         "enabled": False,
         "tags": ["billing", "a b"],
         "subject": "customer 17",
+        "alert_policy": "billing",
     }
 
     assert job_to_body(parse_job(whole).definition) == whole

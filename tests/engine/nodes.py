@@ -246,6 +246,7 @@ class Node:
         self._context.run(_NODE.set, self)
         self.id = UUID(int=number)
         self.store: Any = _Store(self, cluster.database.engine())
+        self.alerts: Any = _Store(self, cluster.database.alerts()) if cluster.has_alerts else None
         self.metrics = Metrics()
         random = Random(number)
         self.engine = Engine(
@@ -258,6 +259,7 @@ class Node:
             metrics=self.metrics,
             elapsed=cluster.clock_of(number),
             random=random.random,
+            alerts=self.alerts,
             audit_chain=_Store(self, cluster.database.audit_chain()) if cluster.has_audit_chain else None,  # type: ignore[arg-type]
         )
 
@@ -336,6 +338,7 @@ class Cluster:
         self.latency = 0.0  # seconds that each verb takes on its way
         self.connections: int | None = None  # that the verbs of a node share; None for any number
         self.is_out = False  # the database is unreachable
+        self.has_alerts = False  # nodes watch for incidents
         self.has_audit_chain = False  # whether nodes chain the audit
         self.watch: Watch | None = None
         self.clock_of: Callable[[int], Callable[[], float]] = lambda number: time.elapsed  # noqa: ARG005

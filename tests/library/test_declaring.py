@@ -87,7 +87,7 @@ def test_policies_have_the_defaults_of_the_schedule() -> None:
         ({"coalesce": True}, greet, "catch_up='latest'"),
         ({"id": "a", "kwargs": {}}, greet, "there is no option id; write name=, and no option kwargs; write args="),
         ({"timezon": "UTC"}, greet, "there is no option timezon; did you mean timezone?"),
-        ({"xyz": 1}, greet, "there is no option xyz; there are args, catch_up, "),
+        ({"xyz": 1}, greet, "there is no option xyz; there are alert_policy, args, catch_up, "),
         ({}, "greet", "'greet' is not a function; pass the function itself"),
         ({"name": "greet"}, 7, "7 is not a function"),
         ({}, partial(greet, name="Ada"), "has no name of its own; write scheduler.task(it, name='reports.send') first"),

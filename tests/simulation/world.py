@@ -134,6 +134,7 @@ class World:
         self._context = copy_context()  # of no node: what happens later happens whoever is dead by then
         cluster.watch = self
         cluster.has_audit_chain = True
+        cluster.has_alerts = True
         cluster.latency = scenario.latency
         cluster.connections = scenario.connections
         cluster.lane_pools = dict.fromkeys(THREADED, scenario.threads)

@@ -13,7 +13,7 @@ from hourbell.targets.base import Target, Transaction
 from hourbell.targets.pool import Pool
 from hourbell.targets.task import Task
 from hourbell.targets.task_run import Run
-from hourbell.wiring import build_egress_policy, build_targets
+from hourbell.wiring import build_egress_policy, build_targets, open_stores
 from tests.targets.calls import ReportingCall
 from tests.targets.task.steps import NOW, RUN, Opened
 
@@ -44,7 +44,7 @@ def targets(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Target]]:
     settings = load_settings(arguments={"database_url": "postgresql://somebody@127.0.0.1:9/nothing"})
     tasks = {"plain": Task("plain", plain), "isolated": Task("isolated", plain, isolate=True)}
     tasks["transfer"] = Task("transfer", transfer)
-    return build_targets(settings, tasks, None, build_egress_policy(settings, port=1))
+    return build_targets(settings, open_stores(settings), tasks, None, build_egress_policy(settings, port=1))
 
 
 @pytest.mark.parametrize("lane", LANES)
@@ -63,7 +63,7 @@ def test_plain_tasks_share_the_threads_and_nothing_else_does(targets: list[Targe
 
 @pytest.mark.anyio
 async def test_sql_functions_leave_the_connections_alone_that_tasks_hold(targets: list[Target]) -> None:
-    tasks, _, functions = targets
+    tasks, _, functions, _ = targets
     may_end = asyncio.Event()
     opened = Opened(connection=may_end)
 

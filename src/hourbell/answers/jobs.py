@@ -114,12 +114,13 @@ class Job(Answer):
     enabled: bool = True
     tags: tuple[str, ...] = ()
     subject: str = ""
+    alert_policy: str = ""
     # State that Hourbell maintains.
     version: int
     state: Annotated[str, Doc(type=Literal["active", "done", "paused", "error"])]
     error: str | None = None
     paused: Paused | None = None
-    managed_by: Annotated[str, Doc(type=Literal["api", "code", "sql", "file"])] = "api"
+    managed_by: Annotated[str, Doc(type=Literal["api", "code", "sql", "file", "system"])] = "api"
     source: str = ""
     next_at: datetime | None = None
     words: str | None = None

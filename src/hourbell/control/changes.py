@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import ChangedJob, ChangedRun, ChangeMark, Changes
+from hourbell.store.lists import ChangedIncident, ChangedJob, ChangedRun, ChangeMark, Changes
 
 _SECONDS = 1.0
 _SILENCE_SECONDS = 15.0
@@ -48,7 +48,7 @@ class Watch:
         self._count = 0
         self._mark: ChangeMark | None = None
         self._audit_ids: deque[int] = deque(maxlen=_AUDIT_POLLS)
-        self._reported: frozenset[ChangedJob | ChangedRun] = frozenset()
+        self._reported: frozenset[ChangedJob | ChangedRun | ChangedIncident] = frozenset()
         self._listeners = 0
         self._polling: asyncio.Task[None] | None = None
         self._news = asyncio.Condition()
@@ -127,14 +127,15 @@ class Watch:
         found = await self._lists.changes(self._mark, self._now(), _MAX_POLL_CHANGES)
         jobs = [each for each in found.jobs if each not in self._reported]
         runs = [each for each in found.runs if each not in self._reported]
+        incidents = [each for each in found.incidents if each not in self._reported]
         if not found.is_whole:
             self._audit_ids.clear()  # listeners list everything again, so deletions need no repeat
         self._audit_ids.append(found.mark.audit_id)
         self._mark = ChangeMark(found.mark.at - _OVERLAP, self._audit_ids[0])
-        self._reported = frozenset([*found.jobs, *found.runs])
+        self._reported = frozenset([*found.jobs, *found.runs, *found.incidents])
         is_whole, self._missed = found.is_whole and not self._missed, False
-        if not is_first and (jobs or runs or not is_whole):
-            await self._publish(replace(found, jobs=jobs, runs=runs) if is_whole else None)
+        if not is_first and (jobs or runs or incidents or not is_whole):
+            await self._publish(replace(found, jobs=jobs, runs=runs, incidents=incidents) if is_whole else None)
 
     async def _publish(self, changes: Changes | None) -> None:
         self._count += 1

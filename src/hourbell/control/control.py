@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hourbell.control.access import Access
+from hourbell.control.alerts import Alerts
 from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
@@ -21,6 +22,7 @@ from hourbell.control.timeline import Timelines
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
+    alerts: Alerts
     jobs: Jobs
     runs: Runs
     history: History

@@ -15,6 +15,7 @@ from hourbell.control.secret_headers import header_errors, refuse_removals, with
 from hourbell.control.secrets import MAKE_KEY, Secrets
 from hourbell.control.user import User
 from hourbell.core.access.roles import Role
+from hourbell.core.alerts.channel import SYSTEM
 from hourbell.core.job.body import GENERATE, READ_ONLY, job_to_body, merge_patch, parse_job
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.same import same_definition
@@ -29,7 +30,7 @@ from hourbell.sealing import Plain, Sealed
 from hourbell.store.bundles import NewSecret
 from hourbell.store.changes import refuse_origin, runs_still_running
 from hourbell.store.control import ControlStore
-from hourbell.store.errors import Conflict, NoSuchJob
+from hourbell.store.errors import Conflict, NoSuchJob, SystemJob
 from hourbell.store.list_reader import ListStore
 from hourbell.store.lists import JobView, RunList, RunQuery
 
@@ -409,6 +410,8 @@ def key_used_before() -> Conflict:
 def refuse_owned(job: Job) -> None:
     """Raise Conflict if the job has another owner, which would revert the change."""
     definition = job.definition
+    if definition.managed_by == SYSTEM:
+        raise SystemJob
     if definition.managed_by != OWN:
         owner = f"{definition.managed_by}:{definition.source}".removesuffix(":")
         raise Conflict(

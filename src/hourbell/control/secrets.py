@@ -65,7 +65,7 @@ class Secrets:
         plain = given or Plain(new_secret(self._random_bytes(SECRET_BYTES)))
         if field == SIGNING:
             secret_bytes(plain.reveal())
-        return plain, await self._seal(plain, job_id, field, _origin_for(field, definition))
+        return plain, await self.seal(plain, job_id, field, _origin_for(field, definition))
 
     async def current(self, job_ids: Sequence[UUID], now: datetime) -> dict[UUID, list[Sealed]]:
         """Return the current secrets of jobs, without replaced ones that stay valid for a while."""
@@ -149,7 +149,7 @@ class Secrets:
                 raise Conflict("not_a_webhook", "only a job with an http target has secrets")
         except TargetError as error:
             raise Conflict("job_in_error", f"the job is in error: {job.error or error}") from None
-        sealed = await self._seal(plain, job.id, field, _origin_for(field, job.definition))
+        sealed = await self.seal(plain, job.id, field, _origin_for(field, job.definition))
         await self._secrets.put_secret(
             NewSecret(sealed, old_until, actor.at + job.definition.max_age),
             actor,
@@ -157,7 +157,8 @@ class Secrets:
             expect_version=None if sealed.origin is None else job.version,
         )
 
-    async def _seal(self, plain: Plain, job_id: UUID, field: str, origin: str | None) -> Sealed:
+    async def seal(self, plain: Plain, job_id: UUID, field: str, origin: str | None) -> Sealed:
+        """Seal a secret for a job, with the newest key. Raise Conflict if there is no key."""
         keys = self._ring
         _open_canary(await self._secrets.set_canary(_canary(keys)), keys)  # an existing canary must open with our keys
         return keys.seal(plain, self._new_id(), job_id, field, origin)

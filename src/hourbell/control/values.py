@@ -2,6 +2,7 @@
 
 from hourbell.store.access import Token
 from hourbell.store.actor import Request
+from hourbell.store.alert_verbs import ChannelView, IncidentView, NotificationView, PolicyView
 from hourbell.store.bundles import Imported
 from hourbell.store.errors import AlreadyAsked, Conflict, StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
 from hourbell.store.lists import (
@@ -27,15 +28,19 @@ __all__ = [
     "AlreadyAsked",
     "AttemptView",
     "AuditRow",
+    "ChannelView",
     "Conflict",
     "Imported",
+    "IncidentView",
     "JobQuery",
     "JobSort",
     "JobState",
     "JobTotals",
     "JobView",
     "NodeView",
+    "NotificationView",
     "Overview",
+    "PolicyView",
     "Progress",
     "Request",
     "RunTime",

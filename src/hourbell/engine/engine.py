@@ -28,7 +28,9 @@ from hourbell.engine.runner import Runner
 from hourbell.engine.settler import Settler
 from hourbell.engine.shares import Probation
 from hourbell.engine.time import DatabaseClock
+from hourbell.engine.watcher import Watcher
 from hourbell.metrics import Metrics
+from hourbell.store.alerts import AlertStore
 from hourbell.store.audit_chain import AuditChainStore
 from hourbell.store.base import EngineStore, Node, TransactionStore, Wake
 from hourbell.store.errors import StoreUnavailable
@@ -73,6 +75,7 @@ class Engine:
         transactions: TransactionStore | None = None,
         audit_chain: AuditChainStore | None = None,
         seals: SealKeys | None = None,
+        alerts: AlertStore | None = None,
     ) -> None:
         self._store = store
         self._targets = tuple(targets)
@@ -163,6 +166,17 @@ class Engine:
         if audit_chain is not None:
             chainer = AuditChainer(audit_chain, self.clock, metrics=metrics, seals=seals or SealKeys())
             self._tidying.append(looped(chainer))
+        if alerts is not None:
+            watcher = Watcher(
+                alerts,
+                store,
+                self.clock,
+                metrics=metrics,
+                live_for=leases.live_for,
+                retention=settings.retention,
+                elapsed=elapsed,
+            )
+            self._tidying.append(looped(watcher))
         self._runner, self._settler, self.heartbeat_loop = (
             looped(self.runner),
             looped(self.settler),

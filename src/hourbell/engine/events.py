@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from hourbell.core.alerts.channel import LANE_PREFIX
 from hourbell.core.job.definition import Definition
 from hourbell.core.run.run import Run, takeable_since, was_planned_late
 from hourbell.core.run.settle import Outcome, Settlement
@@ -37,9 +38,11 @@ class EngineEvents:
             log.error("job_cannot_be_planned", extra={"job": name, "error": error})
 
     def claimed(self, runs: Sequence[Run]) -> None:
-        self._metrics.claimed.inc(len(runs))
+        self._metrics.claimed.inc(sum(not run.lane.startswith(LANE_PREFIX) for run in runs))
 
     def started(self, run: Run, definition: Definition, now: datetime) -> None:
+        if run.lane.startswith(LANE_PREFIX):
+            return  # a notification; it has metrics of its own
         metrics = self._metrics
         waited = (now - takeable_since(run, definition)).total_seconds()
         metrics.dispatch.observe(waited if waited > 0 else 0.0)
@@ -80,6 +83,10 @@ class EngineEvents:
             if answer is _SUPERSEDED:
                 self._metrics.superseded.inc()
                 log.warning("write_superseded", extra=_facts(settlement.run, name))
+                continue
+            if settlement.run.lane.startswith(LANE_PREFIX):  # a notification; it has metrics of its own
+                if settlement.state is not _SUCCEEDED:
+                    self._log_settlement(settlement, name)
                 continue
             if node is not None:
                 outcomes[type(settlement.outcome)] += 1

@@ -51,6 +51,7 @@ class JobOptions(TypedDict, total=False):
     description: str | None
     tags: Iterable[str]
     subject: str
+    alert_policy: str
     enabled: bool
     catch_up: CatchUpLiteral | None
     catch_up_window: Duration | None

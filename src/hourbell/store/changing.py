@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+from hourbell.core.alerts.channel import SYSTEM
 from hourbell.core.job.definition import Job
 from hourbell.core.values.ids import parse_id
 from hourbell.store.actor import Actor
 from hourbell.store.auditing import audit
 from hourbell.store.batch import Batch
 from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version, unsaved_versions
-from hourbell.store.errors import Conflict, NoSuchJob
+from hourbell.store.errors import Conflict, NoSuchJob, SystemJob
 from hourbell.store.lists import JobView
 from hourbell.store.rows import Row, definition_text, error_in, is_storable_text, job_of
 from hourbell.store.secrets import leave_headers
@@ -29,6 +30,8 @@ async def lock_job(session: Session, ref: UUID | str, expect_version: int | None
     row = await _lock_row(session, ref)
     if row is None:
         raise NoSuchJob
+    if row["managed_by"] == SYSTEM:
+        raise SystemJob
     check_version(row, expect_version)
     return job_of(row, (await session.progress_of([row])).get(row["id"])), row
 

@@ -54,6 +54,13 @@ class NameTaken(Conflict):
         super().__init__("name_taken", "another job has this name")
 
 
+class SystemJob(Conflict):
+    """Hourbell made the job for itself, for a channel's messages."""
+
+    def __init__(self) -> None:
+        super().__init__("system_job", "Hourbell made this job for itself; change its channel instead")
+
+
 class ChainExtended(Exception):
     """Another node has extended the audit chain since it was read."""
 

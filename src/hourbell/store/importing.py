@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
+from hourbell.core.alerts.channel import SYSTEM
 from hourbell.core.job.change import created
 from hourbell.core.job.definition import Definition
 from hourbell.core.job.same import same_definition
@@ -18,7 +19,7 @@ from hourbell.core.job.target import TargetError
 from hourbell.core.schedule import ScheduleError
 from hourbell.store.bundles import Imported, ImportResult, JobEntry, owner_text
 from hourbell.store.changes import ChangedJob, NewJob, edited_job, with_lane
-from hourbell.store.errors import Conflict
+from hourbell.store.errors import Conflict, SystemJob
 from hourbell.store.rows import Progress, Row, job_of
 from hourbell.store.secrets import HeadersByJob
 
@@ -77,6 +78,9 @@ def _compared(
     name = entry.definition.name
     owner = owner_text(entry.definition.managed_by, entry.definition.source)
     theirs = owner if row is None else owner_text(row["managed_by"], row["source"])
+    if row is not None and row["managed_by"] == SYSTEM:
+        conflict = SystemJob()
+        return _refused(name, conflict.code, str(conflict))
     is_abandoned = row is not None and row["id"] in abandoned
     if theirs != owner and not take_over and not is_abandoned:
         message = f"the job belongs to {theirs}; delete it there, or use another name"

@@ -111,6 +111,8 @@ def job_page(query: JobQuery, limit: int, after: ListPosition | None, choice: Ch
     has_own_index = _has_index_of_its_own(query, walk) or "job_is_paused" in choice.conditions
     conditions = ["job_is_there" if has_own_index else "job_is_not_deleted"]
     conditions += choice.conditions
+    if query.managed_by is None:
+        conditions.append("job_is_no_system_job")
     if query.names is not None:
         conditions.append("job_names")
         values["names"] = list(query.names)
@@ -172,6 +174,8 @@ def run_page(query: RunQuery, limit: int, after: ListPosition | None) -> Page:
     """Return the page for a query of runs."""
     walk, selection = _run_walk(query)
     conditions = [selection]
+    if query.runs is not RunList.OF_JOB:
+        conditions.append("run_is_no_notification")
     values: dict[str, Any] = {"limit": limit}
     if query.runs is RunList.OF_JOB:
         conditions.append("run_job")

@@ -17,6 +17,7 @@ from hourbell.store.list_statements import Wanted
 from hourbell.store.lists import (
     AttemptView,
     AuditRow,
+    ChangedIncident,
     ChangedJob,
     ChangeMark,
     Changes,
@@ -254,16 +255,17 @@ class ListStore(TimelineReader):
             [[row]] = await self._read([newest])
             return Changes((), (), True, ChangeMark(now, row["newest"]))
         values = {"since": since.at, "audit_id": since.audit_id, "limit": limit + 1}
-        names = ("changed_jobs", "deletions", "begun_runs", "noted_runs", "ended_runs")
-        [[last], changed, deletions, begun, noted, ended] = await self._read(
+        names = ("changed_jobs", "deletions", "begun_runs", "noted_runs", "ended_runs", "changed_incidents")
+        [[last], changed, deletions, begun, noted, ended, incidents] = await self._read(
             [newest, *((self._sql[name], values) for name in names)]
         )
         jobs = _changed_jobs(changed, deletions)
         # A run with notes has also started; report it once.
         runs = list({row["id"]: changed_run(row) for row in [*ended, *begun, *noted]}.values())
-        counts = (len(changed), len(deletions), len(jobs), len(runs))
+        found = [ChangedIncident(row["id"], row["state"]) for row in incidents]
+        counts = (len(changed), len(deletions), len(jobs), len(runs), len(found))
         is_whole = max(counts) <= limit and all(row["action"] == _DELETED for row in deletions)
-        return Changes(jobs[:limit], runs[:limit], is_whole, ChangeMark(now, last["newest"]))
+        return Changes(jobs[:limit], runs[:limit], is_whole, ChangeMark(now, last["newest"]), found[:limit])
 
 
 def _changed_jobs(changed: Sequence[Row], deletions: Sequence[Row]) -> list[ChangedJob]:

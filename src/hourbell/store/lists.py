@@ -305,6 +305,14 @@ class ChangedRun:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedIncident:
+    """An incident that was opened, acknowledged or resolved."""
+
+    id: UUID
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """The changes since a mark. `is_whole` is false if there were more than the limit."""
 
@@ -312,3 +320,4 @@ class Changes:
     runs: Sequence[ChangedRun]
     is_whole: bool
     mark: ChangeMark
+    incidents: Sequence[ChangedIncident] = ()

@@ -88,6 +88,12 @@ j.error is not null
 -- name: job_is_of_api
 j.managed_by = :managed_by
 
+-- name: job_is_no_system_job
+j.managed_by <> 'system'
+
+-- name: run_is_no_notification
+r.lane not like 'channel:%'
+
 -- name: job_managed_by
 j.managed_by = :managed_by and j.managed_by <> 'api'
 
@@ -276,12 +282,21 @@ order by scheduled_at desc, id desc
 limit :limit
 
 -- name: overview
-select (select count(*) from hourbell.jobs where deleted_at is null) as jobs,
-       (select count(*) from hourbell.jobs where not enabled and deleted_at is null) as paused,
+-- System jobs, one for each channel and never enabled, and their runs are subtracted: few rows, each found by an index.
+select (select count(*) from hourbell.jobs where deleted_at is null) - (select count(*) from hourbell.channels) as jobs,
+       (select count(*) from hourbell.jobs where not enabled and deleted_at is null)
+           - (select count(*) from hourbell.channels) as paused,
        (select count(*) from hourbell.jobs where error is not null and deleted_at is null) as in_error,
-       (select count(*) from hourbell.runs where state in ('pending', 'retrying')) as waiting,
-       (select count(*) from hourbell.runs where state = 'running') as running,
-       (select count(*) from hourbell.runs where state = 'failed' and cleared_at is null) as dead_letters
+       (select count(*) from hourbell.runs where state in ('pending', 'retrying'))
+           - (select count(*) from hourbell.channels c
+              join hourbell.runs r on r.lane = 'channel:' || c.name and r.state in ('pending', 'retrying')) as waiting,
+       (select count(*) from hourbell.runs where state = 'running')
+           - (select count(*) from hourbell.channels c
+              join hourbell.runs r on r.job_id = c.job_id and r.state = 'running') as running,
+       (select count(*) from hourbell.runs where state = 'failed' and cleared_at is null)
+           - (select count(*) from hourbell.channels c
+              join hourbell.runs r on r.job_id = c.job_id and r.state = 'failed' and r.cleared_at is null)
+           as dead_letters
 
 -- name: ended_since
 select state, count(*) as count
@@ -420,3 +435,13 @@ select r.*,
        (select substr(a.error, 1, 1000) from hourbell.attempts a where a.run_id = r.id and a.number = r.attempt) as error
 from page r
 order by {sort}
+
+-- name: changed_incidents
+-- Each of the three has an index of its own; those that are not resolved are few.
+select id, state from hourbell.incidents where opened_at > :since
+union
+select id, state from hourbell.incidents where resolved_at > :since
+union
+select id, state from hourbell.incidents where state <> 'resolved' and acknowledged_at > :since
+order by id
+limit :limit

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from hourbell.store.list_pages import numbered
 from hourbell.store.queries import load_queries
 
-_FILES = ("access.sql", "audit_chain.sql", "control.sql", "secrets.sql")
+_FILES = ("access.sql", "alerts.sql", "audit_chain.sql", "control.sql", "secrets.sql")
 _SQLITE_RULES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"= any\((:\w+)::uuid\[\]\)", r"in (select unhex(value) from json_each(\1))"),  # a list is bound as JSON
         (r"= any\((:\w+)::\w+\[\]\)", r"in (select value from json_each(\1))"),
         (r"replace\(([\w.]+)::text, '-', ''\)", r"case when \1 is not null then lower(hex(\1)) end"),  # an id
-        (r"\s+for (no key )?update( of \w+)?", ""),  # the writer already has the only lock
+        (r"\s+for (no key )?update( of \w+)?( skip locked)?", ""),  # the writer already has the only lock
         (r' collate "C"', ""),  # SQLite compares bytes
         (r"::\w+", ""),
         (r"\bhourbell\.", "hourbell_"),

@@ -11,7 +11,7 @@ from typing import Any
 from hourbell.core.access.signing import secret_bytes
 from hourbell.core.job.definition import Definition, default_catch_up
 from hourbell.core.job.fields import BODY_FIELDS, DST, FIELDS, MAX_NAME_CHARACTERS
-from hourbell.core.job.target import TargetCall, TargetError, parse_target
+from hourbell.core.job.target import ChannelCall, TargetCall, TargetError, parse_target
 from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.values.field_errors import BodyError, FieldError, shown, unknown_fields
 from hourbell.core.values.readers import schedule_errors, show_duration
@@ -151,6 +151,10 @@ def _read_target(target: object, errors: list[FieldError]) -> tuple[Mapping[str,
         call = parse_target(kept)
     except TargetError as error:
         errors += [replace(each, pointer=f"/target{each.pointer}") for each in error.errors]
+        return kept, None, secret
+    if isinstance(call, ChannelCall):
+        hint = "policies send to channels: set alert_policy"
+        errors.append(FieldError("/target/type", "no job of yours can send to a channel by itself", hint))
         return kept, None, secret
     for name in _TIMEOUTS:
         if isinstance(kept.get(name), (int, float)):

@@ -39,6 +39,7 @@ class Definition:
     enabled: bool = True
     tags: tuple[str, ...] = ()
     subject: str = ""
+    alert_policy: str = ""  # a name; empty for the default
     lane: str = ""
     managed_by: str = "api"
     source: str = ""

@@ -21,6 +21,7 @@ MAX_NAME_CHARACTERS, MAX_SCHEDULE_CHARACTERS, MAX_DESCRIPTION_CHARACTERS, MAX_SU
     10_000,
     200,
 )
+MAX_POLICY_CHARACTERS = 60
 DST = ("once", "wall", "skip")
 
 
@@ -94,6 +95,8 @@ JOB_FIELDS = tuple(_checked(
     JobField("enabled", FLAG, _ENABLED, is_planning=True, has_option=False),
     JobField("tags", TAGS, "Labels to filter jobs by."),
     JobField("subject", text(MAX_SUBJECT_CHARACTERS), "Who or what the job is for; lists can be filtered by it."),
+    JobField("alert_policy", text(MAX_POLICY_CHARACTERS), "When to alert, and whom: the name of a policy, or none.",
+             ("billing",)),
     JobField("lane", text(), is_given=False, has_option=False),
     JobField("managed_by", text(), is_given=False, has_option=False),
     JobField("source", text(), is_given=False, has_option=False),

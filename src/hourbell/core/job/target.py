@@ -95,7 +95,18 @@ class QueueCall:
         return f"queue:{self.queue}"
 
 
-TargetCall = HttpCall | SqlCall | TaskCall | QueueCall
+@dataclass(frozen=True, slots=True)
+class ChannelCall:
+    """A message to a channel. Only system jobs have this target; `parse_job` refuses it."""
+
+    channel: str
+
+    @property
+    def lane(self) -> str:
+        return f"channel:{self.channel}"
+
+
+TargetCall = HttpCall | SqlCall | TaskCall | QueueCall | ChannelCall
 
 
 def parse_target(target: Any) -> TargetCall:
@@ -113,6 +124,8 @@ def parse_target(target: Any) -> TargetCall:
         case "queue":
             queue = reader.text("queue")
             call = QueueCall(queue)
+        case "channel":
+            call = ChannelCall(reader.text("channel"))
         case None:
             raise TargetError([FieldError("/type", f"target needs a type: {_TYPES}")])
         case other:

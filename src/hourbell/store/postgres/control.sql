@@ -83,3 +83,42 @@ from unnest(:position::bigint[], :audit_id::bigint[], :chained_at::timestamptz[]
             :seal::text[])
 on conflict do nothing
 returning position
+
+-- name: oldest_waiting
+-- Of each job the oldest run that waits and was never begun.
+select r.job_id, r.run_id, r.scheduled_at
+from unnest(:ids::uuid[]) as j(id)
+cross join lateral (
+    select w.job_id, w.id as run_id, w.scheduled_at
+    from hourbell.runs w
+    where w.job_id = j.id and w.state not in ('running', 'succeeded', 'failed', 'cancelled') and w.attempt = 0
+      and w.kind in ('scheduled', 'manual') and w.ready_at <= :now
+    order by w.scheduled_at, w.id
+    limit 1
+) as r
+
+-- name: late_jobs
+-- Jobs with runs that wait past their `late_after`: looked for among the oldest of each lane.
+with recursive lanes as (
+    (select lane from hourbell.runs where state in ('pending', 'retrying') order by lane limit 1)
+    union all
+    select (select r.lane from hourbell.runs r
+            where r.state in ('pending', 'retrying') and r.lane > l.lane order by r.lane limit 1)
+    from lanes l
+    where l.lane is not null
+)
+select r.job_id, count(*) as runs, min(r.scheduled_at) as oldest_at
+from lanes l
+cross join generate_series(0, 3) as p(rank)
+cross join lateral (
+    select w.job_id, w.scheduled_at, w.attempt, w.kind
+    from hourbell.runs w
+    where w.state in ('pending', 'retrying') and w.lane = l.lane and w.rank = p.rank and w.ready_at <= :now
+    order by w.ready_at
+    limit :per_lane
+) as r
+join hourbell.jobs j on j.id = r.job_id
+where l.lane is not null and r.attempt = 0 and r.kind in ('scheduled', 'manual')
+  and r.scheduled_at + j.late_after <= :now and j.managed_by <> 'system'
+group by r.job_id
+limit :limit

@@ -360,7 +360,7 @@ with given as materialized (
     on conflict do nothing
 ), counted as (
     insert into hourbell.job_stats (job_id, last_run_id, last_run_at, last_state, last_error, last_success_at,
-                                    succeeded, failed, cancelled)
+                                    succeeded, failed, cancelled, streak, first_failed_at, failed_run_id, alert_at)
     select job_id,
            (array_agg(id order by at desc))[1],
            max(at),
@@ -369,8 +369,17 @@ with given as materialized (
            max(at) filter (where state = 'succeeded'),
            count(*) filter (where state = 'succeeded'),
            count(*) filter (where state = 'failed'),
-           count(*) filter (where state = 'cancelled')
-    from changed
+           count(*) filter (where state = 'cancelled'),
+           count(*) filter (where is_last_word),
+           min(at) filter (where is_last_word),
+           (array_agg(id order by at desc) filter (where state = 'failed'))[1],
+           max(at) filter (where state = 'failed')
+    from (
+        select c.*, c.state = 'failed' and c.at > coalesce(
+                   max(c.at) filter (where c.state = 'succeeded') over (partition by c.job_id), '-infinity')
+                   as is_last_word  -- no success of the batch came after this failure
+        from changed c
+    ) as c
     where state in ('succeeded', 'failed', 'cancelled') or (state = 'retrying' and error is not null)
     group by job_id
     order by job_id
@@ -382,7 +391,14 @@ with given as materialized (
         last_success_at = coalesce(excluded.last_success_at, hourbell.job_stats.last_success_at),
         succeeded = hourbell.job_stats.succeeded + excluded.succeeded,
         failed = hourbell.job_stats.failed + excluded.failed,
-        cancelled = hourbell.job_stats.cancelled + excluded.cancelled
+        cancelled = hourbell.job_stats.cancelled + excluded.cancelled,
+        streak = case when excluded.succeeded > 0 then excluded.streak
+                      else hourbell.job_stats.streak + excluded.streak end,
+        first_failed_at = case when excluded.succeeded > 0 then excluded.first_failed_at
+                               else coalesce(hourbell.job_stats.first_failed_at, excluded.first_failed_at) end,
+        failed_run_id = coalesce(excluded.failed_run_id, hourbell.job_stats.failed_run_id),
+        alert_at = case when excluded.failed > 0 or (excluded.succeeded > 0 and hourbell.job_stats.streak > 0)
+                        then excluded.last_run_at else hourbell.job_stats.alert_at end
 )
 select case when count(*) < cardinality($1) then array_agg(id) end as runs,
        case when count(*) < cardinality($1) then array_agg(attempt) end as attempts
@@ -422,7 +438,10 @@ with given as materialized (
         last_run_at = excluded.last_run_at,
         last_state = excluded.last_state,
         last_success_at = excluded.last_success_at,
-        succeeded = s.succeeded + excluded.succeeded
+        succeeded = s.succeeded + excluded.succeeded,
+        streak = 0,
+        first_failed_at = null,
+        alert_at = case when s.streak > 0 then excluded.last_run_at else s.alert_at end  -- else no index is touched
 )
 select case when count(*) < cardinality($1) then array_agg(id) end as runs,
        case when count(*) < cardinality($1) then array_agg(attempt) end as attempts
@@ -480,14 +499,20 @@ with dead as (
     where id = any(array(select id from dead))
     returning id, job_id
 ), counted as (
-    insert into hourbell.job_stats (job_id, last_run_id, last_run_at, last_state, last_error, failed)
-    select job_id, (array_agg(id))[1], $1, 'failed', 'older than its max_age', count(*)
+    insert into hourbell.job_stats (job_id, last_run_id, last_run_at, last_state, last_error, failed, streak,
+                                    first_failed_at, failed_run_id, alert_at)
+    select job_id, (array_agg(id))[1], $1, 'failed', 'older than its max_age', count(*), count(*), $1,
+           (array_agg(id))[1], $1
     from ended
     group by job_id
     order by job_id
     on conflict (job_id) do update
     set last_run_id = excluded.last_run_id, last_run_at = excluded.last_run_at, last_state = 'failed', last_error = excluded.last_error,
-        failed = hourbell.job_stats.failed + excluded.failed
+        failed = hourbell.job_stats.failed + excluded.failed,
+        streak = hourbell.job_stats.streak + excluded.streak,
+        first_failed_at = coalesce(hourbell.job_stats.first_failed_at, excluded.first_failed_at),
+        failed_run_id = excluded.failed_run_id,
+        alert_at = excluded.alert_at
 )
 select id from ended
 

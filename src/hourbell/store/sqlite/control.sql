@@ -72,3 +72,41 @@ select 1 from hourbell_audit_chain where position >= :position
 -- name: append_links
 insert into hourbell_audit_chain (position, audit_id, chained_at, hash, key_id, seal)
 values (:position, :audit_id, :chained_at, :hash, :key_id, :seal)
+
+-- name: oldest_waiting
+-- Of each job the oldest run that waits and was never begun.
+select r.job_id, r.id as run_id, r.scheduled_at
+from json_each(:ids) as j
+join hourbell_runs r on r.id = (
+    select w.id
+    from hourbell_runs w indexed by hourbell_runs_waiting
+    where w.job_id = unhex(j.value) and w.state in ('pending', 'retrying') and w.attempt = 0
+      and w.kind in ('scheduled', 'manual') and w.ready_at <= :now
+    order by w.scheduled_at, w.id
+    limit 1)
+
+-- name: late_jobs
+-- Jobs with runs that wait past their `late_after`: looked for among the oldest of each lane.
+with recursive found as (
+    select min(lane) as lane from hourbell_runs where state in ('pending', 'retrying')
+    union all
+    select (select min(r.lane) from hourbell_runs r where r.state in ('pending', 'retrying') and r.lane > found.lane)
+    from found
+    where found.lane is not null
+), ranks (rank) as (
+    values (0), (1), (2), (3)
+)
+select r.job_id, count(*) as runs, min(r.scheduled_at) as oldest_at
+from found
+cross join ranks
+join hourbell_runs r on r.rowid in (
+    select w.rowid
+    from hourbell_runs w indexed by hourbell_runs_line
+    where w.state in ('pending', 'retrying') and w.lane = found.lane and w.rank = ranks.rank and w.ready_at <= :now
+    order by w.ready_at
+    limit :per_lane)
+join hourbell_jobs j on j.id = r.job_id
+where r.attempt = 0 and r.kind in ('scheduled', 'manual') and r.scheduled_at + j.late_after <= :now
+  and j.managed_by <> 'system'
+group by r.job_id
+limit :limit

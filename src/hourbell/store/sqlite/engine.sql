@@ -291,10 +291,12 @@ where value ->> 9
 on conflict do nothing
 
 -- name: count_ended
+-- A tally without failures ends after the counts. A success of a job that did not fail touches no index.
 insert into hourbell_job_stats (job_id, last_run_id, last_run_at, last_state, last_error, last_success_at, succeeded,
-                                failed, cancelled)
+                                failed, cancelled, streak, first_failed_at, failed_run_id, alert_at)
 select unhex(value ->> 0), unhex(value ->> 1), value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-       value ->> 7, value ->> 8
+       value ->> 7, value ->> 8, coalesce(value ->> 9, 0), value ->> 10, unhex(value ->> 11),
+       case when value ->> 7 > 0 then value ->> 2 end
 from json_each(?)
 where true
 on conflict (job_id) do update
@@ -305,7 +307,13 @@ set last_run_id = coalesce(excluded.last_run_id, last_run_id),
     last_success_at = coalesce(excluded.last_success_at, last_success_at),
     succeeded = succeeded + excluded.succeeded,
     failed = failed + excluded.failed,
-    cancelled = cancelled + excluded.cancelled
+    cancelled = cancelled + excluded.cancelled,
+    streak = case when excluded.succeeded > 0 then excluded.streak else streak + excluded.streak end,
+    first_failed_at = case when excluded.succeeded > 0 then excluded.first_failed_at
+                           else coalesce(first_failed_at, excluded.first_failed_at) end,
+    failed_run_id = coalesce(excluded.failed_run_id, failed_run_id),
+    alert_at = case when excluded.failed > 0 or (excluded.succeeded > 0 and streak > 0) then excluded.last_run_at
+                    else alert_at end
 
 -- name: note_late_outcomes
 update hourbell_attempts as a

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -40,10 +40,18 @@ class _Tally:
     succeeded: int = 0
     failed: int = 0
     cancelled: int = 0
+    failures: list[tuple[datetime, UUID]] = field(default_factory=list)
 
     def values(self, job_id: UUID) -> tuple[Any, ...]:
         counts = (self.succeeded, self.failed, self.cancelled)
-        return job_id, self.run_id, self.at, self.state, self.error, self.success_at, *counts
+        return job_id, self.run_id, self.at, self.state, self.error, self.success_at, *counts, *self._streak()
+
+    def _streak(self) -> tuple[Any, ...]:
+        """Return how many runs failed after the last success, since when, and the last that failed; nothing if none."""
+        if not self.failures:
+            return ()
+        since = [at for at, _ in self.failures if self.success_at is None or at > self.success_at]
+        return len(since), min(since, default=None), max(self.failures)[1]
 
 
 def write_settlements(session: Session, settled: Sequence[SettledAttempt]) -> set[LeaseKey]:
@@ -130,6 +138,7 @@ def count_expired(session: Session, runs: Iterable[tuple[UUID, UUID]], now: date
     for run_id, job_id in runs:
         tally = tallies.setdefault(job_id, _Tally(run_id, now, RunState.FAILED, "older than its max_age"))
         tally.failed += 1
+        tally.failures.append((now, run_id))
     session.execute(SQL["count_ended"], [tallies[job].values(job) for job in sorted(tallies)])
 
 
@@ -159,6 +168,7 @@ def _tallies(settled: Iterable[SettledAttempt]) -> list[tuple[Any, ...]]:
         elif state is RunState.FAILED:
             tally.failed += 1
             tally.error = error_of(each)
+            tally.failures.append((at, run.id))
         else:
             tally.cancelled += 1
     return [tallies[job].values(job) for job in sorted(tallies)]

@@ -29,6 +29,9 @@ _IDS = {
     "replay_of",
     "node",
     "token_id",
+    "incident_id",
+    "failed_run_id",
+    "of_job_id",
     "found_by",
 }
 _LISTS = {"tags", "lanes"}

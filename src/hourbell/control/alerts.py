@@ -1,0 +1,247 @@
+"""Alerts for users: channels, alert policies and incidents, with the rules of who may do what.
+
+Everybody may look. An operator acknowledges, mutes and resolves incidents and tests channels; an editor defines
+channels and policies.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
+from uuid import UUID
+
+from hourbell.control.jobs import Jobs
+from hourbell.control.pages import Page, cursor_of, page_of, parts_of, position_of
+from hourbell.control.secrets import Secrets
+from hourbell.control.user import User
+from hourbell.core.access.roles import Role
+from hourbell.core.access.signing import SECRET_BYTES, new_secret
+from hourbell.core.alerts.channel import ParsedChannel
+from hourbell.core.alerts.incident import Incident, check_move
+from hourbell.core.alerts.kinds import Event, IncidentState
+from hourbell.core.alerts.message import Message
+from hourbell.core.alerts.policy import BUILT_IN, DEFAULT_POLICY, NO_POLICY, check_name, parse_policy
+from hourbell.core.alerts.watch import acknowledge, mute, resolve_by_hand
+from hourbell.core.values.field_errors import FieldError, RequestError, shown
+from hourbell.core.values.url import parse_url
+from hourbell.sealing import Plain, Sealed
+from hourbell.store.alert_verbs import (
+    AlertVerbs,
+    ChannelView,
+    IncidentQuery,
+    IncidentView,
+    NotificationView,
+    PolicyView,
+)
+from hourbell.store.errors import Conflict
+from hourbell.targets.channel.base import SIGNING, Channel
+
+MAX_MUTE = timedelta(days=365)
+_CURSOR = "incidents"
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPut:
+    """A channel that was created or replaced, and its signing secret if one was generated."""
+
+    view: ChannelView
+    is_new: bool
+    secret: Plain | None
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentDetail:
+    view: IncidentView
+    notifications: Sequence[NotificationView]
+    jobs: Sequence[str]
+
+
+class Alerts:
+    def __init__(
+        self,
+        store: AlertVerbs,
+        jobs: Jobs,
+        channels: Sequence[Channel],
+        *,
+        secrets: Secrets,
+        forbids: Callable[[IPv4Address | IPv6Address, int], str | None],
+        now: Callable[[], datetime],
+        new_id: Callable[[], UUID],
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self._store = store
+        self._jobs = jobs
+        self._types = {channel.type: channel for channel in channels}
+        self._secrets = secrets
+        self._forbids = forbids
+        self._now = now
+        self._new_id = new_id
+        self._random_bytes = random_bytes
+
+    async def channels(self) -> list[ChannelView]:
+        """List the channels by name, without their secrets."""
+        return await self._store.channels()
+
+    async def channel(self, name: str) -> ChannelView:
+        view = await self._store.channel(name)
+        if view is None:
+            raise _no_channel(name)
+        return view
+
+    async def put_channel(self, name: str, body: object, user: User) -> ChannelPut:
+        """Create a channel, or replace all of it. Secrets that are not given again are gone."""
+        user.must_be(Role.EDITOR, "to define a channel")
+        check_name(name, "a channel")
+        parsed = self._parse(body)
+        generated = None
+        secrets = dict(parsed.secrets)
+        if parsed.type == "webhook" and SIGNING not in secrets and self._secrets.has_keys:
+            generated = Plain(new_secret(self._random_bytes(SECRET_BYTES)))
+            secrets[SIGNING] = generated.reveal()
+        parsed = ParsedChannel(parsed.type, parsed.config, secrets, parsed.origin)
+        known = await self._store.channel(name)
+        job_id = self._new_id() if known is None else known.channel.job_id
+        sealed = [await self._seal(field, text, job_id, parsed) for field, text in secrets.items()]
+
+        def seal(owner: UUID) -> Sequence[Sealed]:
+            if owner != job_id and sealed:  # somebody else has created or deleted the channel meanwhile
+                raise Conflict("channel_changed", "the channel has just been changed; try again")
+            return sealed
+
+        view, is_new = await self._store.put_channel(name, parsed, job_id, seal, user.actor(self._now()))
+        return ChannelPut(view, is_new, generated)
+
+    async def delete_channel(self, name: str, user: User, *, force: bool) -> None:
+        user.must_be(Role.EDITOR, "to delete a channel")
+        if not await self._store.delete_channel(name, user.actor(self._now()), force=force):
+            raise _no_channel(name)
+
+    async def test_channel(self, name: str, user: User) -> UUID:
+        """Send a test message to a channel; return the id of its run."""
+        user.must_be(Role.OPERATOR, "to test a channel")
+        run_id, now = self._new_id(), self._now()
+        message = Message(str(run_id), Event.TEST, now, name)
+        if not await self._store.test_channel(name, run_id, message, user.actor(now)):
+            raise _no_channel(name)
+        return run_id
+
+    async def policies(self) -> list[PolicyView]:
+        """List the policies by name; the built-in `default` first if nobody has defined one."""
+        found = await self._store.alert_policies()
+        if any(view.name == DEFAULT_POLICY for view in found):
+            return found
+        return [self._built_in(), *found]
+
+    async def policy(self, name: str) -> PolicyView:
+        found = next((view for view in await self.policies() if view.name == name), None)
+        if found is None:
+            raise _no_policy(name)
+        return found
+
+    async def put_policy(self, name: str, body: object, user: User) -> tuple[PolicyView, bool]:
+        """Create or replace a policy; return it, and True if it is new."""
+        user.must_be(Role.EDITOR, "to define an alert policy")
+        check_name(name, "an alert policy")
+        if name == NO_POLICY:
+            raise RequestError([FieldError("/name", "none is the name for no alerts", "take another name")])
+        return await self._store.put_policy(name, parse_policy(body), user.actor(self._now()))
+
+    async def delete_policy(self, name: str, user: User) -> None:
+        """Delete a policy. Jobs that name it get `default`; without a `default`, the built-in one."""
+        user.must_be(Role.EDITOR, "to delete an alert policy")
+        if not await self._store.delete_policy(name, user.actor(self._now())):
+            raise _no_policy(name)
+
+    async def incidents(
+        self, states: Sequence[IncidentState], job: str | None, limit: int, cursor: str | None
+    ) -> Page[IncidentView]:
+        """List incidents in these states, or in any, the newest first."""
+        after = None
+        if cursor is not None:
+            key, last_id = parts_of(_CURSOR, cursor, 2)
+            position = position_of(key, last_id, is_time=True)
+            assert isinstance(position.key, datetime)  # is_time
+            after = (position.key, position.id)
+        job_id = None if job is None else (await self._jobs.get(job)).job.id
+        wanted = tuple(state.value for state in states or tuple(IncidentState))
+        found = await self._store.incidents(IncidentQuery(wanted, job_id, after), limit + 1)
+        return page_of(found, limit, lambda view: cursor_of(_CURSOR, view.incident.opened_at, view.incident.id))
+
+    async def incident(self, incident_id: UUID) -> IncidentDetail:
+        found = await self._store.incident(incident_id)
+        if found is None:
+            raise Conflict("no_such_incident", f"there is no incident {str(incident_id)!r}")
+        return IncidentDetail(*found)
+
+    async def acknowledge(self, incident_id: UUID, user: User) -> IncidentView:
+        """Say that somebody takes care of it. Acknowledging it again changes nothing."""
+
+        def change(incident: Incident) -> Incident:
+            check_move(incident, IncidentState.ACKNOWLEDGED)
+            return acknowledge(incident, user.name, self._now())
+
+        return await self._change(incident_id, "incident.acknowledge", change, user)
+
+    async def mute(self, incident_id: UUID, until: datetime, user: User) -> IncidentView:
+        """Send no messages of this incident until a time."""
+        now = self._now()
+        if not now < until <= now + MAX_MUTE:
+            hint = "use a time in the next 365 days"
+            raise RequestError([FieldError("/until", f"until is {shown(until.isoformat())}", hint)])
+        return await self._change(incident_id, "incident.mute", lambda incident: _muted(incident, until), user)
+
+    async def resolve(self, incident_id: UUID, user: User) -> IncidentView:
+        """End an incident by hand. If the trouble goes on, the next failure opens another one."""
+
+        def change(incident: Incident) -> Incident:
+            check_move(incident, IncidentState.RESOLVED)
+            return resolve_by_hand(incident, user.name, self._now())
+
+        return await self._change(incident_id, "incident.resolve", change, user)
+
+    async def _change(
+        self, incident_id: UUID, action: str, change: Callable[[Incident], Incident], user: User
+    ) -> IncidentView:
+        user.must_be(Role.OPERATOR, "to change an incident")
+        return await self._store.change_incident(incident_id, action, change, user.actor(self._now()))
+
+    def _parse(self, body: object) -> ParsedChannel:
+        if not isinstance(body, Mapping):
+            hint = 'write one such as {"type": "webhook", "url": "https://example.com/alerts"}'
+            raise RequestError([FieldError("", "a channel is an object", hint)])
+        given: Mapping[str, Any] = {name: value for name, value in body.items() if name not in _READ_ONLY}
+        channel = self._types.get(str(given.get("type")))
+        if channel is None:
+            known = ", ".join(sorted(self._types))
+            raise RequestError([FieldError("/type", f"type is {shown(given.get('type'))}", f"write one of {known}")])
+        parsed = channel.parse(given)
+        if parsed.origin is not None and parsed.origin.startswith(("http://", "https://")):
+            url = parse_url(parsed.origin)
+            why = self._forbids(ip_address(url.host), url.port) if url.is_address else None
+            if why is not None:
+                raise RequestError([FieldError("/url", why)])
+        return parsed
+
+    async def _seal(self, field: str, text: str, job_id: UUID, parsed: ParsedChannel) -> Sealed:
+        return await self._secrets.seal(Plain(text), job_id, field, None if field == SIGNING else parsed.origin)
+
+    def _built_in(self) -> PolicyView:
+        return PolicyView(DEFAULT_POLICY, BUILT_IN, self._now(), "hourbell")
+
+
+_READ_ONLY = frozenset({"name", "origin", "created_at", "updated_at", "updated_by", "generated_secret"})
+
+
+def _muted(incident: Incident, until: datetime) -> Incident:
+    if incident.is_resolved:
+        check_move(incident, IncidentState.RESOLVED)
+    return mute(incident, until)
+
+
+def _no_channel(name: str) -> Conflict:
+    return Conflict("no_such_channel", f"there is no channel {name!r}")
+
+
+def _no_policy(name: str) -> Conflict:
+    return Conflict("no_such_alert_policy", f"there is no alert policy {name!r}")

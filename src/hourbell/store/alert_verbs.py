@@ -1,0 +1,275 @@
+"""Changes that users make: channels, policies and incidents. Each verb is one transaction and one audit row."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from hourbell.core.alerts.channel import ParsedChannel, StoredChannel, system_job
+from hourbell.core.alerts.incident import Incident, WrongMove
+from hourbell.core.alerts.message import Message
+from hourbell.core.alerts.policy import AlertPolicy, channels_of, parse_policy, policy_to_body
+from hourbell.core.job.change import created
+from hourbell.core.values.field_errors import BodyError
+from hourbell.sealing import Sealed
+from hourbell.store.actor import Actor
+from hourbell.store.alert_rows import channel_of, incident_of, policies_of, update_values
+from hourbell.store.alerts import plan_message
+from hourbell.store.auditing import audit
+from hourbell.store.base import Wake
+from hourbell.store.changes import NewJob
+from hourbell.store.changing import insert_jobs
+from hourbell.store.errors import Conflict, NameTaken
+from hourbell.store.rows import UNREADABLE, Row
+from hourbell.store.secrets import insert_secrets
+from hourbell.store.session import Session
+from hourbell.store.verbs import Verbs
+
+_NEWEST_AT, _NEWEST_ID = datetime(2200, 1, 1, tzinfo=UTC), UUID(int=2**128 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelView:
+    """A channel as people see it, without its secrets."""
+
+    channel: StoredChannel
+    created_at: datetime
+    updated_at: datetime
+    updated_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyView:
+    name: str
+    policy: AlertPolicy
+    updated_at: datetime
+    updated_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationView:
+    """A message of an incident, and what became of it: the state of its run, None if that was pruned."""
+
+    run_id: UUID
+    channel: str
+    event: str
+    step: int
+    planned_at: datetime
+    state: str | None
+    attempt: int | None
+    finished_at: datetime | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentView:
+    incident: Incident
+    job_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentQuery:
+    states: tuple[str, ...]
+    job_id: UUID | None = None
+    after: tuple[datetime, UUID] | None = None  # the last incident of the page before
+
+
+class AlertVerbs(Verbs):
+    async def channels(self) -> list[ChannelView]:
+        return [_channel_view(row) for row in await self._sessions.fetch("channels")]
+
+    async def channel(self, name: str) -> ChannelView | None:
+        return next(map(_channel_view, await self._sessions.fetch("channel", name=name)), None)
+
+    async def put_channel(
+        self, name: str, parsed: ParsedChannel, job_id: UUID, sealed: Callable[[UUID], Sequence[Sealed]], actor: Actor
+    ) -> tuple[ChannelView, bool]:
+        """Create a channel, or replace all of it with its secrets; return it, and True if it is new.
+
+        `job_id` is that of its system job, if it is new; `sealed` seals its secrets for the id of the job. Messages
+        that wait are sent to the new address. `Conflict` if a job has the name that its system job needs.
+        """
+
+        async def put(session: Session) -> tuple[ChannelView, bool]:
+            before = await session.fetch_one("lock_channel", name=name)
+            own = job_id if before is None else before["job_id"]
+            if before is None:
+                definition = system_job(name)
+                try:
+                    await session.refuse_taken_name(definition.name, own)
+                except NameTaken:
+                    raise _name_taken(definition.name) from None
+                await insert_jobs(session, [NewJob(own, created(definition, actor.at))], actor)
+            await session.execute("delete_secrets", job_ids=[own])
+            await insert_secrets(session, sealed(own), actor.at)
+            values: dict[str, Any] = {"name": name, "type": parsed.type, "config": json.dumps(dict(parsed.config))}
+            values |= {"origin": parsed.origin, "job_id": own, "now": actor.at, "by": actor.by}
+            await session.execute("put_channel", **values)
+            after = {"type": parsed.type, "config": dict(parsed.config), "secrets": sorted(parsed.secrets)}
+            action = "channel.create" if before is None else "channel.edit"
+            await audit(session, actor, action, name, None if before is None else _audited(before), after)
+            row = await session.fetch_one("channel", name=name)
+            assert row is not None  # it was written above
+            return _channel_view(row), before is None
+
+        try:
+            return await self._act(put, actor)
+        except NameTaken:
+            raise _name_taken(system_job(name).name) from None
+
+    async def delete_channel(self, name: str, actor: Actor, *, force: bool = False) -> bool:
+        """Delete a channel with its secrets; its waiting messages are cancelled. False if there is none.
+
+        `Conflict` if a policy names it, unless it is forced.
+        """
+
+        async def delete(session: Session) -> bool:
+            row = await session.fetch_one("lock_channel", name=name)
+            if row is None:
+                return False
+            policies = policies_of(list(await session.fetch("alert_policies")))
+            users = [each for each, policy in policies.items() if name in channels_of(policy)]
+            if users and not force:
+                named = ", ".join(users)
+                raise Conflict("channel_in_use", f"these alert policies name it: {named}; change them first, or force")
+            await session.cancel_waiting([row["job_id"]], actor.at, every_kind=True)
+            await session.execute("delete_secrets", job_ids=[row["job_id"]])
+            await session.execute("delete_channel", name=name)
+            await session.execute("mark_deleted", ids=[row["job_id"]], now=actor.at)
+            await audit(session, actor, "channel.delete", name, before=_audited(row))
+            return True
+
+        return await self._act(delete, actor)
+
+    async def test_channel(self, name: str, run_id: UUID, message: Message, actor: Actor) -> bool:
+        """Plan a test message to a channel, as a run with this id. False if there is no such channel."""
+
+        async def test(session: Session) -> bool:
+            row = await session.fetch_one("lock_channel", name=name)
+            if row is None:
+                return False
+            await plan_message(session, channel_of(row), run_id, message, actor.at, actor.at, None, 0)
+            await audit(session, actor, "channel.test", name, after={"run": str(run_id)})
+            return True
+
+        return await self._act(test, actor)
+
+    async def alert_policies(self) -> list[PolicyView]:
+        found = (_policy_view(row) for row in await self._sessions.fetch("alert_policies"))
+        return [view for view in found if view is not None]
+
+    async def put_policy(self, name: str, policy: AlertPolicy, actor: Actor) -> tuple[PolicyView, bool]:
+        """Create or replace a policy; return it, and True if it is new. `Conflict` if it names an unknown channel."""
+
+        async def put(session: Session) -> tuple[PolicyView, bool]:
+            known = {row["name"] for row in await session.fetch("channels")}
+            if unknown := sorted(channels_of(policy) - known):
+                hint = "create it first: hourbell channel create"
+                raise Conflict("no_such_channel", f"there is no channel {', '.join(unknown)}; {hint}")
+            before = await session.fetch_one("lock_alert_policy", name=name)
+            body = policy_to_body(policy)
+            values = {"name": name, "definition": json.dumps(body), "now": actor.at, "by": actor.by}
+            await session.execute("put_alert_policy", **values)
+            action = "alert_policy.create" if before is None else "alert_policy.edit"
+            old = None if before is None else _readable(before["definition"])
+            await audit(session, actor, action, name, old, body)
+            return PolicyView(name, policy, actor.at, actor.by), before is None
+
+        return await self._act(put, actor)
+
+    async def delete_policy(self, name: str, actor: Actor) -> bool:
+        """Delete a policy: jobs that name it get `default`. False if there is none."""
+
+        async def delete(session: Session) -> bool:
+            row = await session.fetch_one("lock_alert_policy", name=name)
+            if row is None:
+                return False
+            await session.execute("delete_alert_policy", name=name)
+            await audit(session, actor, "alert_policy.delete", name, before=_readable(row["definition"]))
+            return True
+
+        return await self._act(delete, actor)
+
+    async def incidents(self, query: IncidentQuery, limit: int) -> list[IncidentView]:
+        """Return a page of incidents, the newest first."""
+        after_at, after_id = query.after or (_NEWEST_AT, _NEWEST_ID)
+        values: dict[str, Any] = {"states": list(query.states), "limit": limit}
+        values |= {"after_at": after_at, "after_id": after_id}
+        if query.job_id is None:
+            rows = await self._sessions.fetch("incidents_page", **values)
+        else:
+            rows = await self._sessions.fetch("incidents_of_job_page", **values, job_id=query.job_id)
+        return [IncidentView(incident_of(row), row["job_name"]) for row in rows]
+
+    async def incident(self, incident_id: UUID) -> tuple[IncidentView, list[NotificationView], list[str]] | None:
+        """Return an incident with its messages, and the names of some of its jobs."""
+
+        async def look(session: Session) -> tuple[IncidentView, list[NotificationView], list[str]] | None:
+            row = await session.fetch_one("incident", id=incident_id)
+            if row is None:
+                return None
+            results = await session.fetch("notifications_of_incident", incident_id=incident_id)
+            names = [each["name"] for each in await session.fetch("member_names", incident_id=incident_id, limit=100)]
+            view = IncidentView(incident_of(row), row["job_name"])
+            return view, [NotificationView(**each) for each in results], names or [n for n in [row["job_name"]] if n]
+
+        return await self._sessions.snapshot(look)
+
+    async def change_incident(
+        self, incident_id: UUID, action: str, change: Callable[[Incident], Incident], actor: Actor
+    ) -> IncidentView:
+        """Write what `change` makes of an unresolved incident. `Conflict` if there is none, or it refuses."""
+
+        async def write(session: Session) -> IncidentView:
+            row = await session.fetch_one("lock_incident", id=incident_id)
+            if row is None:
+                raise Conflict("no_such_incident", f"there is no incident {str(incident_id)!r}")
+            before = incident_of(row)
+            try:
+                after = change(before)
+            except WrongMove as error:
+                raise Conflict("incident_ended", str(error)) from None
+            if not await session.fetch("update_incident", **update_values(after)):
+                raise Conflict("incident_changed", "the incident has just changed; look at it, and try again")
+            await audit(session, actor, action, incident_id, _state(before), _state(after))
+            await session.wake(Wake.RUNS)
+            found = await session.fetch_one("incident", id=incident_id)
+            assert found is not None  # it was written above
+            return IncidentView(incident_of(found), found["job_name"])
+
+        return await self._act(write, actor)
+
+
+def _name_taken(name: str) -> Conflict:
+    return Conflict("name_taken", f"a job has the name {name}, which this channel needs; rename the job")
+
+
+def _channel_view(row: Row) -> ChannelView:
+    return ChannelView(channel_of(row), row["created_at"], row["updated_at"], row["updated_by"])
+
+
+def _policy_view(row: Row) -> PolicyView | None:
+    try:
+        policy = parse_policy(json.loads(row["definition"]))
+    except (BodyError, *UNREADABLE):
+        return None
+    return PolicyView(row["name"], policy, row["updated_at"], row["updated_by"])
+
+
+def _audited(row: Row) -> dict[str, Any]:
+    """Return a channel for the audit; its config holds no secret."""
+    return {"type": row["type"], "config": _readable(row["config"])}
+
+
+def _readable(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except UNREADABLE:
+        return None
+
+
+def _state(incident: Incident) -> dict[str, Any]:
+    muted = None if incident.muted_until is None else incident.muted_until.isoformat()
+    return {"state": incident.state.value, "acknowledged_by": incident.acknowledged_by, "muted_until": muted}
