@@ -10,6 +10,7 @@ from hourbell.api.app import build_app
 from hourbell.api.openapi import describe
 from hourbell.metrics import Metrics
 
+NOT_THERE = "00000000-0000-0000-0000-00000000dead"
 CHANGES = ("post", "put", "patch", "delete")
 
 
@@ -34,8 +35,11 @@ class Operation:
         return bool(self.described.get("requestBody", {}).get("required"))
 
     def at(self, **parts: str) -> str:
-        """Return the path with its parameters filled in; numbers are 1 unless they are given."""
-        return self.path.format_map({"version": "1", "entry": "1", **parts})
+        """Return the path with its parameters filled in.
+
+        Unless they are given, numbers are 1, and channels, policies and incidents do not exist.
+        """
+        return self.path.format_map({"version": "1", "entry": "1", "name": "nobody", "incident": NOT_THERE, **parts})
 
 
 @cache

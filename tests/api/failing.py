@@ -1,8 +1,10 @@
-"""Runs that failed, for tests of what may be done about them."""
+"""Runs that failed and incidents, for tests of what may be done about them."""
 
 from datetime import timedelta
 from uuid import UUID
 
+from hourbell.core.alerts.incident import Trouble, channel_key
+from hourbell.core.alerts.kinds import IncidentKind
 from hourbell.core.run.settle import Failed
 from hourbell.store.base import LaneDemand
 from tests.api.whole import Whole
@@ -17,3 +19,11 @@ async def fail_waiting_runs(api: Whole, job: str) -> list[UUID]:
     claimed = await store.claim(NODE, now, now + timedelta(minutes=1), demands)
     await finish(store, claimed, Failed("HTTP 404", retryable=False), now)
     return [run.id for run in claimed]
+
+
+async def open_incident(api: Whole, channel: str) -> UUID:
+    """Let a watcher open an incident, about a channel that cannot deliver."""
+    now = api.time.now()
+    trouble = Trouble(channel_key(channel), IncidentKind.CHANNEL_FAILED, now, "it cannot deliver")
+    [opened] = await api.database.alerts().watch_keys(now, [], [trouble])
+    return opened.incident.id

@@ -12,7 +12,7 @@ import pytest
 from hourbell.control.imports import AT_ONCE
 from hourbell.core.access.roles import Role
 from tests.api.document import CHANGES, distinct_operations
-from tests.api.failing import fail_waiting_runs
+from tests.api.failing import fail_waiting_runs, open_incident
 from tests.api.whole import Whole, a_job, whole_api
 from tests.backends import ONE_IN_A_FILE
 from tests.database import BACKENDS, Database, PostgresDatabase, Row
@@ -20,13 +20,17 @@ from tests.database import BACKENDS, Database, PostgresDatabase, Row
 pytestmark = pytest.mark.anyio
 
 JOBS, RUNS, TOKENS = "/api/v1/jobs", "/api/v1/runs", "/api/v1/tokens"
+CHANNELS, POLICIES, INCIDENTS = "/api/v1/channels", "/api/v1/alert-policies", "/api/v1/incidents"
+WEBHOOK = {"type": "webhook", "url": "https://example.com/alerts"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
 CHANGES_NOTHING = {"preview_schedule", "convert_jobs", "create_session", "delete_session"}
 _NUMBERS = count()
 
 
 class World:
-    """A job with a waiting run and two that failed, a paused job, and a token: created for one test."""
+    """A job with a waiting run and two that failed, a paused job, a token, a channel, a policy that nobody needs and an
+    incident: created for one test.
+    """
 
     def __init__(self, api: Whole, admin: tuple[UUID, str], viewer: str) -> None:
         self.api = api
@@ -38,6 +42,7 @@ class World:
         self.failed: list[UUID] = []
         self.waiting = ""
         self.token = ""
+        self.incident = ""
 
     async def set_up(self) -> None:
         client = self.api.client
@@ -49,6 +54,9 @@ class World:
         self.failed = await fail_waiting_runs(self.api, self.name)
         self.waiting = (await client.post(f"{self.path}/trigger")).json()["run_id"]
         self.token = (await client.post(TOKENS, json={"name": self.name, "role": "viewer"})).json()["id"]
+        await client.put(f"{CHANNELS}/{self.name}", json=WEBHOOK)
+        await client.put(f"{POLICIES}/{self.name}", json={"notify": []})
+        self.incident = str(await open_incident(self.api, self.name))
         for name in self.admin:
             del client.headers[name]
 
@@ -88,6 +96,18 @@ ACTIONS: dict[str, Callable[[World], Action]] = {
     "create_token": lambda world: ("POST", TOKENS, {"json": {"name": f"{world.name}-new", "role": "viewer"}}),
     "revoke_token": lambda world: ("DELETE", f"{TOKENS}/{world.token}", {}),
     "bulk_jobs": lambda world: ("POST", f"{JOBS}/bulk", {"json": {"action": "pause", "jobs": [world.name]}}),
+    "put_channel": lambda world: ("PUT", f"{CHANNELS}/{world.name}-new", {"json": WEBHOOK}),
+    "delete_channel": lambda world: ("DELETE", f"{CHANNELS}/{world.name}", {}),
+    "test_channel": lambda world: ("POST", f"{CHANNELS}/{world.name}/test", {}),
+    "put_alert_policy": lambda world: ("PUT", f"{POLICIES}/{world.name}-new", {"json": {}}),
+    "delete_alert_policy": lambda world: ("DELETE", f"{POLICIES}/{world.name}", {}),
+    "acknowledge_incident": lambda world: ("POST", f"{INCIDENTS}/{world.incident}/acknowledge", {}),
+    "mute_incident": lambda world: (
+        "POST",
+        f"{INCIDENTS}/{world.incident}/mute",
+        {"json": {"until": "2026-03-03T08:00:00Z"}},
+    ),
+    "resolve_incident": lambda world: ("POST", f"{INCIDENTS}/{world.incident}/resolve", {}),
     "create_demo": lambda _world: ("POST", "/api/v1/demo", {}),
     "delete_demo": lambda _world: ("DELETE", "/api/v1/demo", {}),
 }
@@ -180,7 +200,7 @@ async def test_reading_leaves_no_audit_row(world: World) -> None:
     reads = [each for each in distinct_operations() if each.method == "get" and each.name != "listen"]
 
     for each in reads:
-        path = each.at(job=world.name, run=world.waiting)
+        path = each.at(job=world.name, run=world.waiting, name=world.name, incident=world.incident)
         params = {"job": world.name, "at": "2026-03-02T09:00:00Z"} if each.name == "explain_instant" else {}
         answer = await world.api.client.get(path, headers=world.admin, params=params)
         assert answer.status_code == 200, answer.text
@@ -202,7 +222,7 @@ async def test_a_change_that_cannot_be_audited_is_rolled_back(database: Database
         token, text = await api.control.access.create("the-admin", Role.ADMIN, "test")
         world = World(api, (token.id, text.reveal()), text.reveal())
         await world.set_up()
-        tables = ("jobs", "runs", "tokens", "secrets", "job_versions")
+        tables = ("jobs", "runs", "tokens", "secrets", "job_versions", "channels", "alert_policies", "incidents")
         before = {table: await database.rows(table) for table in tables}
         new_name = "audit_gone" if isinstance(database, PostgresDatabase) else "hourbell_audit_gone"
         await database.sql(f"alter table hourbell.audit rename to {new_name}")

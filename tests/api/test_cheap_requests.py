@@ -178,6 +178,17 @@ async def test_a_token_revoked_while_its_request_waits_is_refused(api: Whole, mo
     await asyncio.gather(*asked)
 
 
+async def test_tests_of_channels_count_as_triggers(api: Whole) -> None:
+    change_authenticator(api, triggers=Limits(2, elapsed=api.time.elapsed))
+    admin = {"Authorization": f"Bearer {await api.token(Role.ADMIN)}"}
+    channel = {"type": "webhook", "url": "https://example.com/alerts"}
+    assert (await api.client.put("/api/v1/channels/ops", json=channel, headers=admin)).status_code == 201
+
+    answers = [await api.client.post("/api/v1/channels/ops/test", headers=admin) for _ in range(11)]
+
+    assert [answer.status_code for answer in answers] == [202] * 10 + [429]
+
+
 async def test_an_import_with_a_too_large_content_length_is_refused_at_once(api: Whole) -> None:
     change_authenticator(api, import_bytes=1_000)
     answer = await api.client.post(f"{JOBS}/import", content=b" " * 1_001, headers=NDJSON)

@@ -10,6 +10,7 @@ import pytest
 
 from hourbell.core.access.roles import Role
 from hourbell.core.job.secret_headers import SIGNING
+from tests.api.failing import open_incident
 from tests.api.whole import HOOK, Whole, a_job, whole_api
 from tests.sqlite_database import SqliteDatabase
 
@@ -30,7 +31,7 @@ Way = Callable[[Whole, str, Body, Headers, Mapping[str, str]], Awaitable[str]]
 
 
 def reported(answer: httpx.Response) -> str:
-    return "done" if answer.status_code in (200, 201, 204) else answer.json()["code"]
+    return "done" if answer.status_code in (200, 201, 202, 204) else answer.json()["code"]
 
 
 async def by_patch(api: Whole, name: str, body: Body, headers: Headers, more: Mapping[str, str]) -> str:
@@ -408,3 +409,106 @@ async def test_no_conversion_stores_a_job_or_reads_a_secret(
 
     assert found == EDITS
     assert await _state(api, "converted", tokens[Role.VIEWER]) == {}
+
+
+# Effects on alerts, each of one endpoint. `{name}` is a channel with a secret, `{incident}` an incident.
+CHANNELS, POLICIES, INCIDENTS = "/api/v1/channels", "/api/v1/alert-policies", "/api/v1/incidents"
+OPS = {"type": "webhook", "url": "https://example.com/alerts", "secret": "whsec_" + 32 * "A"}
+OF_ALERTS: dict[str, tuple[str, str, Body | None, dict[Role, str]]] = {
+    "a new channel": ("PUT", f"{CHANNELS}/new-{{name}}", OPS, by_role(NO, NO, "done", "done")),
+    "a channel to a forbidden address": (
+        "PUT", f"{CHANNELS}/new-{{name}}", {"type": "webhook", "url": "http://10.0.0.1/"},
+        by_role(NO, NO, "invalid_body", "invalid_body"),
+    ),
+    "another address of a channel": (
+        "PUT", f"{CHANNELS}/{{name}}", {**OPS, "url": "https://elsewhere.example.com/"},
+        by_role(NO, NO, "done", "done"),
+    ),
+    "no channel any more": ("DELETE", f"{CHANNELS}/{{name}}", None, by_role(NO, NO, "done", "done")),
+    "a test message": ("POST", f"{CHANNELS}/{{name}}/test", None, by_role(NO, "done", "done", "done")),
+    "a new policy": ("PUT", f"{POLICIES}/{{name}}", {"notify": ["{name}"]}, by_role(NO, NO, "done", "done")),
+    "alerts for nobody": ("PUT", f"{POLICIES}/default", {"on": [], "notify": []}, by_role(NO, NO, "done", "done")),
+    "no policy any more": ("DELETE", f"{POLICIES}/for-{{name}}", None, by_role(NO, NO, "done", "done")),
+    "an incident taken care of": (
+        "POST", f"{INCIDENTS}/{{incident}}/acknowledge", None, by_role(NO, "done", "done", "done"),
+    ),
+    "a muted incident": (
+        "POST", f"{INCIDENTS}/{{incident}}/mute", {"until": "2026-03-03T08:00:00Z"},
+        by_role(NO, "done", "done", "done"),
+    ),
+    "an incident resolved by hand": (
+        "POST", f"{INCIDENTS}/{{incident}}/resolve", None, by_role(NO, "done", "done", "done"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("effect", OF_ALERTS)
+async def test_every_effect_on_alerts_needs_its_role(
+    api: Whole, tokens: dict[Role, dict[str, str]], effect: str
+) -> None:
+    method, path, body, expected = OF_ALERTS[effect]
+    found = {}
+    for role in Role:
+        name = f"ops-{next(NUMBERS)}"
+        admin = tokens[Role.ADMIN]
+        made = [
+            await api.client.put(f"{CHANNELS}/{name}", json=OPS, headers=admin),
+            await api.client.put(f"{POLICIES}/for-{name}", json={}, headers=admin),
+        ]
+        assert [answer.status_code for answer in made] == [201, 201]
+        incident = await open_incident(api, name)
+        where = path.format(name=name, incident=incident)
+        sent = None if body is None else json.loads(json.dumps(body).replace("{name}", name))
+        found[role] = reported(await api.client.request(method, where, json=sent, headers=tokens[role]))
+    assert found == expected
+
+
+@pytest.mark.parametrize("way", [*MAKES, "PATCH"])
+@pytest.mark.parametrize("take_over", ["false", "true"])
+async def test_no_way_to_change_a_job_reaches_that_of_a_channel(
+    api: Whole, tokens: dict[Role, dict[str, str]], way: str, take_over: str
+) -> None:
+    name = f"ops-{next(NUMBERS)}"
+    assert (await api.client.put(f"{CHANNELS}/{name}", json=OPS, headers=tokens[Role.ADMIN])).status_code == 201
+    job = f"hourbell-channel-{name}"
+    before = await api.client.get(f"{JOBS}/{job}", headers=tokens[Role.VIEWER])
+
+    more = {} if way == "POST" else {"take_over": take_over}
+    found = {role: await {**MAKES, **CHANGES}[way](api, job, a_job(job), tokens[role], more) for role in Role}
+
+    refused = {"POST": "name_taken", "apply": "plan_refused"}.get(way, "system_job")
+    assert found == by_role(NO, NO, refused, refused)
+    after = await api.client.get(f"{JOBS}/{job}", headers=tokens[Role.VIEWER])
+    assert (before.status_code, after.json()) == (200, before.json())
+
+
+ACTIONS_ON_JOBS: dict[str, Body] = {
+    "pause": {},
+    "resume": {},
+    "trigger": {},
+    "backfill": {"from": "2025-12-01T00:00:00Z", "to": "2026-03-01T00:00:00Z"},
+    "rotate-secret": {},
+}
+
+
+@pytest.mark.parametrize("action", [*ACTIONS_ON_JOBS, "delete", "bulk"])
+async def test_no_action_on_a_job_reaches_that_of_a_channel(
+    api: Whole, tokens: dict[Role, dict[str, str]], action: str
+) -> None:
+    name = f"ops-{next(NUMBERS)}"
+    admin = tokens[Role.ADMIN]
+    assert (await api.client.put(f"{CHANNELS}/{name}", json=OPS, headers=admin)).status_code == 201
+    job = f"hourbell-channel-{name}"
+    before = (await api.client.get(f"{JOBS}/{job}", headers=admin)).json()
+
+    if action in ACTIONS_ON_JOBS:
+        answer = await api.client.post(f"{JOBS}/{job}/{action}", json=ACTIONS_ON_JOBS[action], headers=admin)
+        assert reported(answer) == ("not_a_webhook" if action == "rotate-secret" else "system_job")
+    elif action == "delete":
+        assert reported(await api.client.delete(f"{JOBS}/{job}", headers=admin)) == "system_job"
+    else:
+        body = {"action": "delete", "jobs": [job]}
+        answer = await api.client.post(f"{JOBS}/bulk", json=body, headers=admin)
+        assert (answer.json()["done"], len(answer.json()["refused"])) == ([], 1)
+
+    assert (await api.client.get(f"{JOBS}/{job}", headers=admin)).json() == before

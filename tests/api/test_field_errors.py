@@ -145,7 +145,11 @@ async def test_no_parameter_error_uses_the_wording_of_a_library(api: Whole, oper
 @pytest.mark.parametrize("operation", [each for each in distinct_operations() if "{" in each.path], ids=str)
 async def test_no_path_error_uses_the_wording_of_a_library(api: Whole, operation: Operation) -> None:
     found = [
-        foreign(await api.client.request(operation.method, operation.at(job=text, run=text, token=text)))
+        foreign(
+            await api.client.request(
+                operation.method, operation.at(job=text, run=text, token=text, name=text, incident=text)
+            )
+        )
         for text in ODD_PATHS
     ]
 

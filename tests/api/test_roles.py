@@ -25,21 +25,23 @@ LEAST = {
             "list_days", "get_stats", "list_skips", "list_versions", "get_version", "list_runs", "list_late",
             "list_stuck", "list_orphans", "get_run", "preview_schedule", "explain_instant", "get_forecast",
             "get_overview", "get_timeline", "list_nodes", "list_outages", "list_tags", "listen", "get_session",
-            "delete_session",
+            "delete_session", "list_channels", "get_channel", "list_alert_policies", "get_alert_policy",
+            "list_incidents", "get_incident",
         ],
         Role.VIEWER,
     ),
     **dict.fromkeys(
         [
             "pause_job", "resume_job", "trigger_job", "backfill_job", "replay_runs", "cancel_runs", "discard_runs",
-            "replay_run", "cancel_run", "discard_run", "bulk_jobs",
+            "replay_run", "cancel_run", "discard_run", "bulk_jobs", "test_channel", "acknowledge_incident",
+            "mute_incident", "resolve_incident",
         ],
         Role.OPERATOR,
     ),
     **dict.fromkeys(
         [
             "create_job", "replace_job", "patch_job", "delete_job", "rotate_secret", "import_jobs", "apply_jobs",
-            "convert_jobs",
+            "convert_jobs", "put_channel", "delete_channel", "put_alert_policy", "delete_alert_policy",
         ],
         Role.EDITOR,
     ),

@@ -224,9 +224,21 @@ class ChangedRun(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedIncident(Answer):
+    """An incident that was opened, acknowledged or resolved."""
+
+    id: UUID
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Answer):
-    """Jobs and runs that changed within a second. If `is_reset`, changes may have been missed: list them all again."""
+    """Jobs, runs and incidents that changed within a second.
+
+    If `is_reset`, changes may have been missed: list them all again.
+    """
 
     is_reset: bool = False
     jobs: tuple[ChangedJob, ...] = ()
     runs: tuple[ChangedRun, ...] = ()
+    incidents: tuple[ChangedIncident, ...] = ()

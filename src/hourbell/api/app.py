@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from hourbell.api import applying, events, imports, job_bulk, jobs, overview, runs, sessions, timeline
+from hourbell.api import alerts, applying, events, imports, job_bulk, jobs, overview, runs, sessions, timeline
 from hourbell.api.access import Authenticator, caller, caller_or_local, check_open_mode, is_known, read_in_turn
 from hourbell.api.docs_page import DOCS_POLICY, docs_page
 from hourbell.api.documented import responses
@@ -100,6 +100,7 @@ def _api() -> APIRouter:
         closed.include_router(jobs.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
     closed.include_router(runs.router, prefix="/runs", tags=["runs"])
     closed.include_router(job_bulk.demo, prefix="/demo", tags=["jobs"])
+    closed.include_router(alerts.router, tags=["alerts"])
     closed.include_router(overview.router, tags=["overview"])
     closed.include_router(timeline.router, tags=["overview"])
     closed.include_router(events.router, tags=["overview"])

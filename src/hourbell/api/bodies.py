@@ -12,6 +12,7 @@ from hourbell.api.values import Duration, Instant
 from hourbell.control.job_bulk import JobAction
 from hourbell.control.values import JobState
 from hourbell.core.access.roles import Role
+from hourbell.core.alerts.kinds import JOB_KINDS
 from hourbell.core.job.field_kinds import Kind
 from hourbell.core.job.fields import BODY_FIELDS, NAME_PATTERN, JobField
 from hourbell.core.job.tags import MAX_TAG_CHARACTERS, MAX_TAGS
@@ -304,3 +305,65 @@ class TokenBody(Body):
 
 class SessionBody(Body):
     token: str = Field(examples=["hb_…"])
+
+
+class ChannelBody(BaseModel):
+    """A channel: its type, and the fields of that type. Each type checks its own fields.
+
+    Fields by type: `webhook`: url, secret. `slack`, `mattermost`, `rocketchat` and `discord`: url. `ntfy`: topic, url,
+    token, priority. `telegram`: token, chat_id, thread_id, url. `pagerduty`: routing_key, url, severity.
+    `alertmanager`: url, token.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {"type": "webhook", "url": "https://example.com/alerts"},
+                {"type": "slack", "url": "https://hooks.slack.com/services/T0/B0/x"},
+                {"type": "ntfy", "topic": "my-secret-topic", "priority": 4},
+                {"type": "telegram", "token": "123456:ABC…", "chat_id": "-1001234567890"},
+                {"type": "pagerduty", "routing_key": "0123456789abcdef0123456789abcdef"},
+                {"type": "alertmanager", "url": "https://alertmanager.example.com"},
+            ]
+        },
+    )
+
+    type: Literal[
+        "webhook", "slack", "mattermost", "rocketchat", "discord", "ntfy", "telegram", "pagerduty", "alertmanager"
+    ]
+
+
+class EscalationBody(Body):
+    after: Duration
+    notify: list[str]
+
+
+class QuietHoursBody(Body):
+    start: str = Field(alias="from", examples=["22:00"])
+    until: str = Field(examples=["07:00"])
+    timezone: str = "UTC"
+
+
+class AlertPolicyBody(Body):
+    """An alert policy, described only: `core.alerts.policy` parses it."""
+
+    on: list[Literal[tuple(sorted(JOB_KINDS))]] = Field(  # type: ignore[valid-type]
+        ["failed", "late", "missed", "unserved"], description="What opens an incident."
+    )
+    after: int | None = Field(None, ge=1, le=100, description="Consecutive failures; null: 2, or 1 if the job is rare.")
+    rate: str | None = Field(None, examples=["3 of 10"])
+    notify: list[str] | None = Field(None, description="Names of channels; null: every channel.")
+    repeat: Duration | None = None
+    escalate: list[EscalationBody] = []
+    resolve: bool = True
+    quiet_hours: QuietHoursBody | None = None
+    group: Literal["host", "none"] = "host"
+    slow_after: Duration | None = None
+    no_success_for: Duration | None = None
+    paused_for: Duration | None = None
+    losing_share: float | None = Field(None, gt=0, lt=1)
+
+
+class MuteBody(Body):
+    until: Instant

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hourbell.answers.server import ChangedJob, ChangedRun
+from hourbell.answers.server import ChangedIncident, ChangedJob, ChangedRun
 from hourbell.api.access import CallerDep, authenticator_of, is_let_in
 from hourbell.api.documented import responses
 from hourbell.api.render import answer
@@ -68,11 +68,14 @@ def _written(event: Event | Quiet) -> bytes:
     """Serialize an event. An id without data only gives the client its position to reconnect from."""
     if isinstance(event, Quiet):
         return f": nothing changed\nid: {event.id}\n\n".encode()
-    name, body = "reset", {}
+    name = "reset"
+    body: dict[str, list[Any]] = {}
     if event.changes is not None:
         name = "changes"
         body = {
             "jobs": [answer(ChangedJob, job) for job in event.changes.jobs],
             "runs": [answer(ChangedRun, run) for run in event.changes.runs],
         }
+        if event.changes.incidents:
+            body["incidents"] = [answer(ChangedIncident, incident) for incident in event.changes.incidents]
     return f"id: {event.id}\nevent: {name}\ndata: {json.dumps(body)}\n\n".encode()

@@ -70,7 +70,7 @@ class JobParameters:
     target: Annotated[Literal["http", "sql", "task", "queue"] | None, Query(description="The type of the target.")] = (
         None
     )
-    managed_by: Literal["api", "code", "sql", "file"] | None = None
+    managed_by: Literal["api", "code", "sql", "file", "system"] | None = None
     source: Annotated[str | None, Query(max_length=200)] = None
     subject: Subject = None
     last_result: Annotated[

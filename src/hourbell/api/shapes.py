@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.fields import FieldInfo
 
-from hourbell.answers import jobs, runs, server, timeline, times
+from hourbell.answers import alerts, jobs, runs, server, timeline, times
 from hourbell.answers.base import AnswerField, answer_fields
 from hourbell.api.values import Instant
 from hourbell.control.explain import Verdict
@@ -158,3 +158,16 @@ AuditList = _list("AuditList", AuditListed)
 TokenAnswer = schema("TokenAnswer", server.Token)
 TokenMade = schema("TokenMade", server.Token, ["token"])
 TokenList = _list("TokenList", TokenAnswer, has_pages=False)
+
+ChannelAnswer = schema("ChannelAnswer", alerts.Channel)
+ChannelDefined = schema("ChannelDefined", alerts.Channel, ["generated_secret"])
+ChannelList = _list("ChannelList", ChannelAnswer, has_pages=False)
+ChannelTested = schema("ChannelTested", alerts.ChannelTest)
+EscalationAnswer = schema("EscalationAnswer", alerts.EscalationStep)
+QuietHoursAnswer = schema("QuietHoursAnswer", alerts.QuietHours)
+AlertPolicyAnswer = schema("AlertPolicyAnswer", alerts.AlertPolicy)
+AlertPolicyList = _list("AlertPolicyList", AlertPolicyAnswer, has_pages=False)
+NotificationAnswer = schema("NotificationAnswer", alerts.Notification)
+IncidentAnswer = schema("IncidentAnswer", alerts.Incident)
+IncidentDetail = schema("IncidentDetail", alerts.Incident, ["jobs", "notifications"])
+IncidentList = _list("IncidentList", IncidentAnswer)

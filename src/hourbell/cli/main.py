@@ -24,8 +24,10 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "access": Entry("hourbell.cli.local.access", "Allow calls without a token again, after the last one ended."),
+    "alert-policy": Entry("hourbell.cli.alerts.policy", "Manage alert policies: when to alert, and whom."),
     "apply": Entry("hourbell.cli.files.apply", "Apply a jobs file atomically."),
     "audit": Entry("hourbell.cli.server.audit", "List changes with their author; verify the audit chain."),
+    "channel": Entry("hourbell.cli.alerts.channel", "Manage alert channels: create, test, list, delete."),
     "completion": Entry("hourbell.cli.local.completion", "Print the completion script for bash, zsh or fish."),
     "config": Entry("hourbell.cli.local.config", "Show every setting and its source. Needs no server."),
     "cron": Entry("hourbell.cli.local.cron", "Explain a schedule and list its times. Needs no server."),
@@ -37,6 +39,7 @@ COMMANDS = {
     "export": Entry("hourbell.cli.files.export", "Export jobs as a jobs file."),
     "forecast": Entry("hourbell.cli.server.forecast", "Forecast the number of runs per time bucket."),
     "import": Entry("hourbell.cli.files.import_", "Import many jobs, or convert a crontab to a jobs file."),
+    "incident": Entry("hourbell.cli.alerts.incident", "List, acknowledge, mute and resolve incidents."),
     "job": Entry("hourbell.cli.job.command", "Manage jobs: create, list, change, pause, run, delete."),
     "nodes": Entry("hourbell.cli.server.nodes", "List nodes."),
     "outages": Entry("hourbell.cli.server.outages", "List times at which no node ran, or the database was away."),

@@ -23,6 +23,7 @@ from hourbell.answers.server import (
 )
 from hourbell.answers.timeline import Outage, Timeline
 from hourbell.client import events
+from hourbell.client.alerts import AlertPolicies, Channels, Incidents
 from hourbell.client.api_client import API, ApiClient, set_options
 from hourbell.client.errors import error_of, parse_json
 from hourbell.client.http_session import HttpSession, Request
@@ -78,6 +79,9 @@ class AsyncClient:
         self.jobs = Jobs(self._api)
         self.runs = Runs(self._api)
         self.tokens = Tokens(self._api)
+        self.channels = Channels(self._api)
+        self.alert_policies = AlertPolicies(self._api)
+        self.incidents = Incidents(self._api)
 
     @property
     def url(self) -> str:

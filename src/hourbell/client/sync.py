@@ -5,6 +5,7 @@ import weakref
 from types import TracebackType
 from typing import Self
 
+from hourbell.client.alerts import AlertPolicies, Channels, Incidents
 from hourbell.client.background import Background
 from hourbell.client.client import AsyncClient
 from hourbell.client.jobs import Jobs
@@ -72,6 +73,29 @@ class BlockingTokens(SyncFacade[Tokens]):
     revoke = blocking(Tokens.revoke)
 
 
+class BlockingChannels(SyncFacade[Channels]):
+    list = blocking(Channels.list)
+    get = blocking(Channels.get)
+    put = blocking(Channels.put)
+    delete = blocking(Channels.delete)
+    test = blocking(Channels.test)
+
+
+class BlockingAlertPolicies(SyncFacade[AlertPolicies]):
+    list = blocking(AlertPolicies.list)
+    get = blocking(AlertPolicies.get)
+    put = blocking(AlertPolicies.put)
+    delete = blocking(AlertPolicies.delete)
+
+
+class BlockingIncidents(SyncFacade[Incidents]):
+    list = paged(Incidents.list)
+    get = blocking(Incidents.get)
+    acknowledge = blocking(Incidents.acknowledge)
+    mute = blocking(Incidents.mute)
+    resolve = blocking(Incidents.resolve)
+
+
 class Client(SyncFacade[AsyncClient]):
     """The blocking client, for programs without an event loop; see `AsyncClient`. Any number of threads may share one.
 
@@ -95,6 +119,9 @@ class Client(SyncFacade[AsyncClient]):
         self.jobs = BlockingJobs(inner.jobs, background, self)
         self.runs = BlockingRuns(inner.runs, background, self)
         self.tokens = BlockingTokens(inner.tokens, background, self)
+        self.channels = BlockingChannels(inner.channels, background, self)
+        self.alert_policies = BlockingAlertPolicies(inner.alert_policies, background, self)
+        self.incidents = BlockingIncidents(inner.incidents, background, self)
         self._close = weakref.finalize(self, background.close)
 
     def __enter__(self) -> Self:

@@ -1,0 +1,1 @@
+"""Commands for alerts: channels, alert policies and incidents, through the API."""
