@@ -1,5 +1,5 @@
 /**
- * The event stream: which jobs and runs changed, at most once a second, and the state of the connection.
+ * The event stream: which jobs, runs and incidents changed, at most once a second, and the state of the connection.
  *
  * It pauses while the tab is hidden, reconnects with growing waits, and refreshes everything after a gap.
  */
@@ -12,6 +12,7 @@ export type LiveState = 'connecting' | 'live' | 'paused' | 'offline'
 export interface Changes {
   jobs: { id: string; version: number | null }[]
   runs: { id: string; job_id: string; state: string }[]
+  incidents?: { id: string; state: string }[]
 }
 
 const MIN_WAIT_MS = 1_000
@@ -100,6 +101,7 @@ export class Live {
       const changes = JSON.parse((event as MessageEvent<string>).data) as Changes
       if (changes.jobs.length) this.mark(TOPICS_OF.jobs)
       if (changes.runs.length) this.mark(TOPICS_OF.runs)
+      if (changes.incidents?.length) this.mark(TOPICS_OF.incidents)
       for (const listener of this.listeners) listener(changes)
     })
   }
@@ -111,7 +113,7 @@ export class Live {
   }
 
   private refreshAll(): void {
-    this.mark([...TOPICS_OF.jobs, ...TOPICS_OF.runs])
+    this.mark([...TOPICS_OF.jobs, ...TOPICS_OF.runs, ...TOPICS_OF.incidents])
   }
 
   private mark(topics: readonly Topic[]): void {

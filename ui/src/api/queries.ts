@@ -10,12 +10,13 @@ import { api, call, getJson, setCsrfToken } from './client'
 import { ApiError, isLoginNeeded, isPassing } from './errors'
 import type { Job, JobDetail, List, RunDetail, Session, Stats } from './types'
 
-export type Topic = 'jobs' | 'job' | 'runs' | 'run' | 'timeline' | 'stats' | 'forecast' | 'nodes' | 'audit' | 'tokens' | 'session'
+export type Topic = 'jobs' | 'job' | 'runs' | 'run' | 'timeline' | 'stats' | 'forecast' | 'nodes' | 'audit' | 'tokens' | 'incidents' | 'incident' | 'channels' | 'alert-policies' | 'session'
 
-/** What a change of a job or of a run makes stale. */
-export const TOPICS_OF: Record<'jobs' | 'runs', readonly Topic[]> = {
+/** What a change of a job, a run or an incident makes stale. The messages of incidents and channels are runs. */
+export const TOPICS_OF: Record<'jobs' | 'runs' | 'incidents', readonly Topic[]> = {
   jobs: ['jobs', 'job', 'timeline', 'stats', 'forecast', 'audit'],
-  runs: ['jobs', 'job', 'runs', 'run', 'timeline', 'stats', 'nodes'],
+  runs: ['jobs', 'job', 'runs', 'run', 'timeline', 'stats', 'nodes', 'incident', 'channels'],
+  incidents: ['incidents', 'incident', 'channels'],
 }
 
 export const keys = {

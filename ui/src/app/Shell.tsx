@@ -24,6 +24,7 @@ const NAV = [
   { path: '/jobs', label: 'Jobs', keys: 'g j' },
   { path: '/runs', label: 'Runs', keys: 'g r' },
   { path: '/forecast', label: 'Forecast', keys: 'g f' },
+  { path: '/incidents', label: 'Incidents', keys: 'g i' },
   { path: '/nodes', label: 'Nodes', keys: 'g n' },
   { path: '/audit', label: 'Audit', keys: 'g a', needs: 'admin' as const },
 ]

@@ -12,7 +12,7 @@ import { explainPath, jobPath, withSearch } from '../../lib/url'
 import { FixOverlap, Replay, ReplayJob, Resume, RunNow } from './actions'
 import { failurePath } from './describe'
 import { pickAttention } from './attention'
-import { useNextJobs } from './queries'
+import { useNextJobs, useOpenIncidents } from './queries'
 import { usualText } from './rows'
 
 const MOST = 4
@@ -21,7 +21,8 @@ const MOST = 4
 export function NeedsAttention({ rows, stats, zone }: { rows: readonly TimelineRow[] | undefined; stats: Stats | undefined; zone: string }) {
   const now = useNow(60)
   const conflicts = stats?.conflicts ?? []
-  const shown = pickAttention(rows ?? [], MOST - Math.min(2, conflicts.length))
+  const open = useOpenIncidents().data
+  const shown = pickAttention(rows ?? [], MOST - Math.min(2, conflicts.length + (open?.count ? 1 : 0)))
   const total = stats && stats.failing !== undefined ? stats.failing + (stats.losing ?? 0) + (stats.late ?? 0) + stats.paused : null
   const more = total === null || !rows ? 0 : total - shown.length
   const failed = stats?.dead_letters ?? 0
@@ -37,10 +38,11 @@ export function NeedsAttention({ rows, stats, zone }: { rows: readonly TimelineR
     <Card title="Needs attention" controls={controls}>
       {!rows ? (
         <Loading what="the jobs" />
-      ) : !shown.length && !conflicts.length ? (
+      ) : !shown.length && !conflicts.length && !open?.count ? (
         <p className="hb-muted">Nothing: no job fails, loses runs, is late or paused.</p>
       ) : (
         <ul className="home-list">
+          {!!open?.count && <OpenIncidents {...open} />}
           {shown.map((row) => (
             <li key={row.job.id}>
               <AttentionText row={row} zone={zone} now={now} />
@@ -83,6 +85,27 @@ export function NeedsAttention({ rows, stats, zone }: { rows: readonly TimelineR
         </p>
       )}
     </Card>
+  )
+}
+
+/** How many incidents nobody has acknowledged, and what the newest is about. */
+function OpenIncidents({ count: number, isMore, newest }: { count: number; isMore: boolean; newest: string }) {
+  return (
+    <li>
+      <div>
+        <p>
+          <Link href="/incidents">
+            <strong>{isMore ? `${formatNumber(number)}+ open incidents` : count(number, 'open incident')}</strong>
+          </Link>
+        </p>
+        <p className="hb-muted">{number > 1 ? `the newest: ${newest}` : newest}</p>
+      </div>
+      <div className="hb-actions">
+        <LinkButton size="small" href="/incidents">
+          Open
+        </LinkButton>
+      </div>
+    </li>
   )
 }
 

@@ -1,8 +1,9 @@
 import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { getJson, sendJson } from '../../api/client'
 import { keys } from '../../api/queries'
-import type { Job, List, Stats, Timeline } from '../../api/types'
+import type { Incident, Job, List, Stats, Timeline } from '../../api/types'
 import { serverNow } from '../../lib/clock'
+import { titleOf } from '../incidents/words'
 import { isoSeconds, spanOf, withMargin, type View } from './scale'
 
 export const ATTENTIONS = ['failing', 'losing', 'late', 'paused', 'due'] as const
@@ -77,4 +78,15 @@ export function totalOf(stats: Stats | undefined, filter: TimelineFilter): numbe
     default:
       return stats[filter.attention] ?? null
   }
+}
+
+/** Incidents that nobody has acknowledged; counted up to a limit. */
+export function useOpenIncidents() {
+  return useQuery({
+    queryKey: ['incidents', 'open'],
+    queryFn: async ({ signal }) => {
+      const { items, next_cursor } = await getJson<List<Incident>>('/incidents', { state: 'open', limit: 50 }, signal)
+      return { count: items.length, isMore: next_cursor !== null, newest: items[0] ? titleOf(items[0]) : '' }
+    },
+  })
 }

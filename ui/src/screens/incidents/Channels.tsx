@@ -1,0 +1,283 @@
+/** The tab of channels: where messages go, how the last one went, and a test. */
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { Link } from 'wouter'
+import { ApiError } from '../../api/errors'
+import { BASE, getJson, sendJson } from '../../api/client'
+import type { Channel, List, Run, RunDetail } from '../../api/types'
+import { Button } from '../../components/Button'
+import { CodeBlock } from '../../components/CodeBlock'
+import { useConfirm } from '../../components/ConfirmDialog'
+import { Dialog } from '../../components/Dialog'
+import { Empty } from '../../components/Empty'
+import { ErrorNotice, errorText } from '../../components/ErrorNotice'
+import { Field, Select } from '../../components/Field'
+import { Loading } from '../../components/Loading'
+import { Outcome } from '../../components/Outcome'
+import { Table, type Column } from '../../components/Table'
+import { RelativeTime } from '../../components/Time'
+import { useToast } from '../../components/Toast'
+import { errorLine } from '../../lib/errorLine'
+import { runPath } from '../../lib/url'
+import { CHANNEL_TYPES, channelBody, isComplete, OTHER, readObject, type ChannelValues } from './channelForm'
+import { deliveryOf } from './words'
+
+const TEST_REFRESH_MS = 700
+const SYSTEM_JOB = 'hourbell-channel-'
+
+export function useChannels() {
+  return useQuery({ queryKey: ['channels'], queryFn: ({ signal }) => getJson<{ items: Channel[] }>('/channels', {}, signal) })
+}
+
+export function Channels() {
+  const channels = useChannels()
+  const client = useQueryClient()
+  const confirm = useConfirm()
+  const toast = useToast()
+  /** The runs of the tests that this screen has sent, by channel. */
+  const [tests, setTests] = useState<ReadonlyMap<string, string>>(new Map())
+  const [sending, setSending] = useState<string | null>(null)
+  const rows = channels.data?.items ?? []
+  const test = async ({ name }: Channel) => {
+    setSending(name)
+    try {
+      const { run_id } = await sendJson<{ run_id: string }>('POST', `/channels/${encodeURIComponent(name)}/test`)
+      setTests((known) => new Map(known).set(name, run_id))
+    } catch (error) {
+      toast({ text: errorText(error), tone: 'bad' })
+    }
+    setSending(null)
+  }
+  const remove = async ({ name }: Channel) => {
+    const isSure = await confirm({ title: `Delete the channel ${name}?`, body: <p>Its secrets are deleted, and its messages that wait are cancelled. This cannot be undone.</p>, action: `Delete ${name}`, isDanger: true })
+    if (!isSure) return
+    try {
+      await sendJson('DELETE', `/channels/${encodeURIComponent(name)}`)
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 409)) return toast({ text: errorText(error), tone: 'bad' })
+      const isForced = await confirm({ title: `Delete ${name} although it is in use?`, body: <p>{errorText(error)}</p>, action: `Delete ${name}`, isDanger: true })
+      if (!isForced) return
+      try {
+        await sendJson('DELETE', `/channels/${encodeURIComponent(name)}`, undefined, { force: true })
+      } catch (error) {
+        return toast({ text: errorText(error), tone: 'bad' })
+      }
+    }
+    toast({ text: `The channel ${name} is deleted` })
+    await client.invalidateQueries({ queryKey: ['channels'] })
+  }
+  const columns: Column<Channel>[] = [
+    {
+      id: 'name',
+      header: 'Channel',
+      cell: ({ name, type }) => (
+        <div className="incidents-pair">
+          <strong>{name}</strong>
+          <span className="hb-muted hb-small">{type}</span>
+        </div>
+      ),
+    },
+    { id: 'origin', header: 'Sends to', cell: ({ origin }) => origin ?? <span className="hb-muted">—</span> },
+    { id: 'state', header: 'Last message', cell: ({ name }) => (tests.has(name) ? <Delivery runId={tests.get(name) ?? ''} isTest /> : <LastMessage name={name} />) },
+    {
+      id: 'changed',
+      header: 'Changed',
+      hide: 'medium',
+      cell: (channel) => (
+        <span className="hb-muted">
+          <RelativeTime at={channel.updated_at} />
+          {channel.updated_by && ` by ${channel.updated_by}`}
+        </span>
+      ),
+    },
+    {
+      id: 'actions',
+      header: 'Actions',
+      isHeaderHidden: true,
+      align: 'end',
+      cell: (channel) => (
+        <div className="incidents-actions">
+          <Button size="small" needs="operator" isBusy={sending === channel.name} onClick={() => void test(channel)} aria-label={`Test ${channel.name}`}>
+            Test
+          </Button>
+          <Button size="small" needs="editor" onClick={() => void remove(channel)} aria-label={`Delete ${channel.name}`}>
+            Delete…
+          </Button>
+        </div>
+      ),
+    },
+  ]
+  return (
+    <>
+      {channels.error && <ErrorNotice error={channels.error} what="The channels could not be loaded" onRetry={() => void channels.refetch()} />}
+      {!channels.data && !channels.error && <Loading what="channels" />}
+      {rows.length > 0 && (
+        <div className="incidents-list">
+          <Table label="Channels" rows={rows} rowKey={({ name }) => name} columns={columns} rowKeys={[{ keys: 't', label: 'Test the channel', run: (channel) => void test(channel) }]} />
+        </div>
+      )}
+      {channels.data && !rows.length && (
+        <Empty title="No channels yet" examples={EXAMPLES}>
+          <p>A channel is where messages go. Without one, incidents are only listed here.</p>
+        </Empty>
+      )}
+    </>
+  )
+}
+
+const EXAMPLES = [
+  { label: 'Shell', code: 'hourbell channel create ops --type webhook --url https://example.com/alerts\nhourbell channel test ops' },
+  {
+    label: 'curl',
+    code: `curl -X PUT ${BASE}/api/v1/channels/ops \\
+  -H 'Content-Type: application/json' \\
+  -d '{"type": "webhook", "url": "https://example.com/alerts"}'
+curl -X POST ${BASE}/api/v1/channels/ops/test`,
+  },
+]
+
+/** How the channel's newest message went. */
+function LastMessage({ name }: { name: string }) {
+  const last = useQuery({ queryKey: ['channels', 'last', name], queryFn: ({ signal }) => getJson<List<Run>>('/runs', { job: SYSTEM_JOB + name, limit: 1 }, signal) })
+  const run = last.data?.items[0]
+  if (last.error) return <span className="hb-muted">unknown</span>
+  if (!last.data) return null
+  return run ? <Delivery runId={run.id} /> : <span className="hb-muted">none yet: test it</span>
+}
+
+/** What became of a message, followed until it has ended. */
+function Delivery({ runId, isTest = false }: { runId: string; isTest?: boolean }) {
+  const found = useQuery({
+    queryKey: ['channels', 'run', runId],
+    queryFn: ({ signal }) => getJson<RunDetail>(`/runs/${runId}`, {}, signal),
+    refetchInterval: (query) => (isTest && !query.state.data?.finished_at ? TEST_REFRESH_MS : false),
+  })
+  const run = found.data
+  if (found.error) return <span className="hb-muted">{errorText(found.error)}</span>
+  if (!run) return isTest ? <Outcome fate="waiting" text="test is sent" /> : null
+  const error = run.attempts.findLast((attempt) => attempt.error)?.error ?? null
+  const { fate, text } = deliveryOf({ state: run.state, attempt: run.attempt, error })
+  return (
+    <div className="incidents-delivery" role={isTest ? 'status' : undefined}>
+      <Link href={runPath(runId)}>
+        <Outcome fate={fate} text={isTest ? `test ${text}` : text} />
+      </Link>
+      <span className="hb-muted hb-small">
+        <RelativeTime at={run.finished_at ?? run.scheduled_at} />
+      </span>
+      {error && run.state !== 'succeeded' && <span className="incidents-error">{errorLine(error)}</span>}
+    </div>
+  )
+}
+
+export function NewChannelButton() {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <>
+      <Button look="primary" needs="editor" onClick={() => setOpen(true)}>
+        New channel
+      </Button>
+      {isOpen && <NewChannel onClose={() => setOpen(false)} />}
+    </>
+  )
+}
+
+const TYPE_OPTIONS = [...Object.entries(CHANNEL_TYPES).map(([type, { label }]) => [type, label] as const), [OTHER, 'another type, as JSON'] as const]
+
+function NewChannel({ onClose }: { onClose: () => void }) {
+  const [name, setName] = useState('')
+  const [type, setType] = useState('webhook')
+  const [values, setValues] = useState<ChannelValues>({})
+  const [json, setJson] = useState('{\n  "type": ""\n}')
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setBusy] = useState(false)
+  const [made, setMade] = useState<Channel & { generated_secret?: string | null }>()
+  const known = useChannels().data?.items ?? []
+  const client = useQueryClient()
+  const fields = CHANNEL_TYPES[type]?.fields ?? []
+  const isTaken = known.some((channel) => channel.name === name.trim())
+  const read = type === OTHER ? readObject(json) : { body: channelBody(type, values) }
+  const isReady = !!name.trim() && !isTaken && 'body' in read && (type === OTHER || isComplete(type, values))
+  const create = async () => {
+    if (!isReady || !('body' in read)) return
+    setBusy(true)
+    setError(undefined)
+    try {
+      const channel = await sendJson<Channel & { generated_secret?: string | null }>('PUT', `/channels/${encodeURIComponent(name.trim())}`, read.body)
+      await client.invalidateQueries({ queryKey: ['channels'] })
+      setMade(channel)
+      if (!channel.generated_secret) onClose()
+    } catch (error) {
+      setError(error)
+    }
+    setBusy(false)
+  }
+  if (made?.generated_secret) {
+    return (
+      <Dialog
+        title={`The channel ${made.name}`}
+        onClose={onClose}
+        footer={
+          <Button look="primary" onClick={onClose}>
+            I have stored it
+          </Button>
+        }
+      >
+        <p>Messages are signed with this secret. Copy it now; nothing shows it again.</p>
+        <CodeBlock code={made.generated_secret} label="Signing secret" />
+      </Dialog>
+    )
+  }
+  const at = (pointer: string) => (error instanceof ApiError ? error.fieldError(pointer) : undefined)
+  const isAtField = !!at('/name') || fields.some((field) => at(`/${field.name}`))
+  return (
+    <Dialog
+      title="New channel"
+      onClose={onClose}
+      onSubmit={() => void create()}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" isBusy={isBusy} disabled={!isReady}>
+            Create the channel
+          </Button>
+        </>
+      }
+    >
+      {error !== undefined && !isAtField && <ErrorNotice error={error} what="The channel was not created" />}
+      <Field label="Name" hint="Policies name it, as in ops." error={isTaken ? 'There is a channel of this name.' : at('/name')}>
+        <input value={name} onChange={(event) => setName(event.target.value)} autoFocus required maxLength={60} autoComplete="off" autoCapitalize="off" spellCheck={false} />
+      </Field>
+      <Field label="Type">
+        <Select value={type} options={TYPE_OPTIONS} onChange={(next) => {
+            setType(next)
+            setValues({})
+            setError(undefined)
+          }} />
+      </Field>
+      {fields.map((field) => (
+        <Field key={`${type} ${field.name}`} label={field.isOptional ? `${field.label} (optional)` : field.label} hint={field.hint} error={at(`/${field.name}`)}>
+          {field.choices ? (
+            <Select value={values[field.name] ?? field.choices[0]} options={field.choices} onChange={(value) => setValues({ ...values, [field.name]: value })} />
+          ) : (
+            <input
+              type={field.isSecret ? 'password' : 'text'}
+              inputMode={field.isNumber ? 'numeric' : undefined}
+              value={values[field.name] ?? ''}
+              placeholder={field.placeholder}
+              onChange={(event) => setValues({ ...values, [field.name]: event.target.value })}
+              autoComplete={field.isSecret ? 'new-password' : 'off'}
+              autoCapitalize="off"
+              spellCheck={false}
+            />
+          )}
+        </Field>
+      ))}
+      {type === OTHER && (
+        <Field label="Channel as JSON" hint="Its type, and the fields of that type. The server checks them." error={'error' in read ? read.error : undefined}>
+          <textarea className="hb-mono" rows={6} value={json} onChange={(event) => setJson(event.target.value)} spellCheck={false} />
+        </Field>
+      )}
+    </Dialog>
+  )
+}
