@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from hourbell.core.access.variable_names import PREFIX, UnknownVariable, nearly, unknown_variables
+from hourbell.core.values.mail import MailServer, parse_mail_address, parse_mail_server
 from hourbell.core.values.networks import Network, parse_networks, parse_ports
 from hourbell.core.values.public_path import OWN_PATHS, parse_public_path
 from hourbell.core.values.readers import InvalidValue, read_duration
@@ -233,6 +234,11 @@ def _contact(text: str) -> str:
     return text
 
 
+def _smtp_url(text: str) -> str:
+    parse_mail_server(text)
+    return text
+
+
 def _public_url(text: str) -> str:
     return str(parse_url(text)).rstrip("/") if text else ""
 
@@ -285,6 +291,8 @@ class Settings:
     ca_file: Path | None = None
     contact: str = ""
     public_url: str = ""
+    smtp_url: str | None = field(default=None, repr=False)
+    smtp_from: str = ""
     secret_key: str | None = field(default=None, repr=False)
     secret_key_file: Path | None = None
     allow_functions: tuple[str, ...] = ()
@@ -308,6 +316,15 @@ class Settings:
     @property
     def database(self) -> Database:
         return parse_database_url(self.database_url)
+
+    @property
+    def mail_server(self) -> MailServer | None:
+        return None if self.smtp_url is None else parse_mail_server(self.smtp_url)
+
+    @property
+    def mail_sender(self) -> str:
+        """Return the address that mail comes from: by default the login at the mail server."""
+        return self.smtp_from or (self.mail_server.user if self.mail_server else "")
 
     @property
     def database_files(self) -> tuple[Path, ...]:
@@ -346,6 +363,8 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "ca_file": Path,
     "contact": _contact,
     "public_url": _public_url,
+    "smtp_url": _smtp_url,
+    "smtp_from": parse_mail_address,
     "secret_key": _keys,
     "secret_key_file": Path,
     "allow_functions": _signatures,
@@ -362,7 +381,7 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "log_format": _one_of("console", "json"),
     "log_level": _one_of("debug", "info", "warning", "error"),
 }
-SECRETS = frozenset({"database_url", "redis_url", "sql_database_url"})  # shown masked
+SECRETS = frozenset({"database_url", "redis_url", "smtp_url", "sql_database_url"})  # shown masked
 HIDDEN = frozenset({"secret_key", "sql_databases"})  # not shown at all
 _WITHOUT_PREFIX = ("database_url", "http_addr", "tick_interval", "reconcile_", "redis_url")
 
@@ -411,6 +430,11 @@ def load_settings(
         )
     if settings.secret_key and settings.secret_key_file:
         raise SettingsError(f"{PREFIX}SECRET_KEY and {PREFIX}SECRET_KEY_FILE are both set; leave one of them out")
+    if settings.mail_server is not None:
+        try:
+            parse_mail_address(settings.mail_sender)
+        except ValueError as error:
+            raise SettingsError(f"{PREFIX}SMTP_URL is set, and {PREFIX}SMTP_FROM is not; {error}") from None
     if settings.require_database and origins["database_url"] == DEFAULT:
         raise SettingsError(
             f"DATABASE_URL is not set, and {PREFIX}REQUIRE_DATABASE forbids the default; "

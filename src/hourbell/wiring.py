@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from ssl import SSLError
+from ssl import SSLContext, SSLError
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
@@ -450,14 +450,15 @@ def build_channels(settings: Settings) -> list["Channel"]:
     """Build every type of channel."""
     from hourbell.targets.channel.alertmanager import AlertmanagerChannel
     from hourbell.targets.channel.chat import DiscordChannel, MattermostChannel, RocketChatChannel, SlackChannel
+    from hourbell.targets.channel.email import EmailChannel
     from hourbell.targets.channel.ntfy import NtfyChannel
     from hourbell.targets.channel.pagerduty import PagerDutyChannel
     from hourbell.targets.channel.telegram import TelegramChannel
     from hourbell.targets.channel.webhook import WebhookChannel
 
-    del settings  # some types have settings
     return [
         WebhookChannel(),
+        EmailChannel(settings.mail_server, settings.mail_sender, _tls_context(settings, protocol=None)),
         SlackChannel(),
         MattermostChannel(),
         RocketChatChannel(),
@@ -525,14 +526,18 @@ def _http_target(settings: Settings, keys: KeyRing | None, policy: "EgressPolicy
 
 def _http_transport(settings: Settings, policy: "EgressPolicy") -> "Transport":
     from hourbell.targets.http.client import HttpTransport
+
+    return HttpTransport(policy, _tls_context(settings, protocol="http/1.1"), elapsed=clock.elapsed)
+
+
+def _tls_context(settings: Settings, *, protocol: str | None) -> SSLContext:
     from hourbell.targets.http.dial import tls_context
 
     try:
-        tls = tls_context(settings.ca_file)
+        return tls_context(settings.ca_file, protocol=protocol)
     except OSError as error:
         why = "it holds no certificates that can be read" if isinstance(error, SSLError) else error.strerror
         raise SettingsError(f"HOURBELL_CA_FILE is {str(settings.ca_file)!r}; {why}") from None
-    return HttpTransport(policy, tls, elapsed=clock.elapsed)
 
 
 def _user_agent(settings: Settings) -> str:

@@ -310,7 +310,7 @@ class SessionBody(Body):
 class ChannelBody(BaseModel):
     """A channel: its type, and the fields of that type. Each type checks its own fields.
 
-    Fields by type: `webhook`: url, secret. `slack`, `mattermost`, `rocketchat` and `discord`: url. `ntfy`: topic, url,
+    Fields by type: `webhook`: url, secret. `email`: to. `slack`, `mattermost`, `rocketchat` and `discord`: url. `ntfy`: topic, url,
     token, priority. `telegram`: token, chat_id, thread_id, url. `pagerduty`: routing_key, url, severity.
     `alertmanager`: url, token.
     """
@@ -320,6 +320,7 @@ class ChannelBody(BaseModel):
         json_schema_extra={
             "examples": [
                 {"type": "webhook", "url": "https://example.com/alerts"},
+                {"type": "email", "to": ["ops@example.com"]},
                 {"type": "slack", "url": "https://hooks.slack.com/services/T0/B0/x"},
                 {"type": "ntfy", "topic": "my-secret-topic", "priority": 4},
                 {"type": "telegram", "token": "123456:ABC…", "chat_id": "-1001234567890"},
@@ -330,7 +331,16 @@ class ChannelBody(BaseModel):
     )
 
     type: Literal[
-        "webhook", "slack", "mattermost", "rocketchat", "discord", "ntfy", "telegram", "pagerduty", "alertmanager"
+        "webhook",
+        "email",
+        "slack",
+        "mattermost",
+        "rocketchat",
+        "discord",
+        "ntfy",
+        "telegram",
+        "pagerduty",
+        "alertmanager",
     ]
 
 

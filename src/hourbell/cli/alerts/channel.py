@@ -42,6 +42,7 @@ def command() -> None:
     cls=ExampleCommand,
     examples="""
     hourbell channel create ops --type webhook --url https://example.com/alerts
+    hourbell channel create mail --type email --set to=ops@example.com
     hourbell channel create chat --type slack --url https://hooks.slack.com/services/T0/B0/x
     """,
 )
@@ -50,7 +51,7 @@ def command() -> None:
     "--type",
     "kind",
     required=True,
-    help="webhook, slack, mattermost, rocketchat, discord, ntfy, telegram, pagerduty or alertmanager.",
+    help="webhook, email, slack, mattermost, rocketchat, discord, ntfy, telegram, pagerduty or alertmanager.",
 )
 @click.option("--url", metavar="URL", help="The same as --set url=URL.")
 @click.option(

@@ -140,7 +140,7 @@ def _fields(message: Message, incident: IncidentSummary) -> Iterator[tuple[str, 
     if incident.count > 1:
         yield "Happened", f"{_times(incident.count)}, last at {_at(incident.last_at, zone)}"
     if run is not None and run.scheduled_at is not None:
-        yield "Run", f"of {_at(run.scheduled_at, zone)}: {run.state}{f' ({run.reason})' if run.reason else ''}"
+        yield "Run", f"scheduled at {_at(run.scheduled_at, zone)}, {run.state}{f' ({run.reason})' if run.reason else ''}"
     if job is not None:
         yield from _job_times(job, zone)
 

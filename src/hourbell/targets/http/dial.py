@@ -33,14 +33,15 @@ class EgressPolicy(Protocol):
         """Return the reason why a connection to this address is forbidden, in one sentence; None if it is allowed."""
 
 
-def tls_context(ca_file: Path | None = None) -> ssl.SSLContext:
+def tls_context(ca_file: Path | None = None, *, protocol: str | None = "http/1.1") -> ssl.SSLContext:
     """Create a TLS context that always verifies certificate and host name, with the system's CAs and those of the file.
 
-    It requires TLS 1.2 or later.
+    It requires TLS 1.2 or later, and offers `protocol` by ALPN.
     """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
+    if protocol is not None:
+        context.set_alpn_protocols([protocol])
     if ca_file is not None:
         context.load_verify_locations(ca_file)
     return context

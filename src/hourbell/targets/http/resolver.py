@@ -102,10 +102,11 @@ async def look_up(host: str, port: int, threads: Executor | None = None) -> tupl
 
 
 class DaemonThreads(Executor):
-    """An executor with one daemon thread per call, so that a lookup that hangs does not delay the process's exit."""
+    """An executor with one daemon thread per call, so that a call that hangs does not delay the process's exit."""
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()  # a caller that gives up does not break the thread
         Thread(target=_finish, args=(future, partial(call, *args, **kwargs)), daemon=True).start()
         return future
 

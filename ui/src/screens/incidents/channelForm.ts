@@ -23,6 +23,10 @@ export const CHANNEL_TYPES: Record<string, { label: string; fields: readonly Cha
       { name: 'secret', label: 'Signing secret', hint: 'Leave it empty to have one generated; it is shown once.', isSecret: true, isOptional: true },
     ],
   },
+  email: {
+    label: 'E-mail',
+    fields: [{ name: 'to', label: 'To', hint: 'One address, or several with commas. The server needs HOURBELL_SMTP_URL.', placeholder: 'ops@example.com' }],
+  },
   slack: { label: 'Slack', fields: HOOK },
   mattermost: { label: 'Mattermost', fields: HOOK },
   rocketchat: { label: 'Rocket.Chat', fields: HOOK },
