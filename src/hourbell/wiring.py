@@ -57,6 +57,7 @@ from hourbell.targets.task import Task, TaskTarget
 if TYPE_CHECKING:  # imported late, because only a server needs it
     from hourbell.api.access import Authenticator
     from hourbell.targets.channel.base import Channel
+    from hourbell.targets.http.dial import EgressPolicy as AnyPolicy
     from hourbell.targets.http.host_check import HostCheck
     from hourbell.targets.http.resolver import EgressPolicy
     from hourbell.targets.http.transport import Transport
@@ -470,6 +471,14 @@ def build_channels(settings: Settings) -> list["Channel"]:
     ]
 
 
+def build_outside(settings: Settings) -> tuple["Transport", dict[str, "Channel"], str]:
+    """Build what `hourbell watch` needs: a transport to any address, the types of channels, and the user agent."""
+    from hourbell.targets.http.resolver import SystemResolver, Unrestricted
+
+    transport = _http_transport(settings, Unrestricted(SystemResolver(timeout=_LOOKUP_SECONDS)))
+    return transport, {channel.type: channel for channel in build_channels(settings)}, _user_agent(settings)
+
+
 def _channel_target(settings: Settings, stores: Stores, keys: KeyRing | None, policy: "EgressPolicy") -> Target:
     from hourbell.targets.channel.target import ChannelTarget
 
@@ -524,7 +533,7 @@ def _http_target(settings: Settings, keys: KeyRing | None, policy: "EgressPolicy
     )
 
 
-def _http_transport(settings: Settings, policy: "EgressPolicy") -> "Transport":
+def _http_transport(settings: Settings, policy: "AnyPolicy") -> "Transport":
     from hourbell.targets.http.client import HttpTransport
 
     return HttpTransport(policy, _tls_context(settings, protocol="http/1.1"), elapsed=clock.elapsed)

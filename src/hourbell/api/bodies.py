@@ -310,8 +310,8 @@ class SessionBody(Body):
 class ChannelBody(BaseModel):
     """A channel: its type, and the fields of that type. Each type checks its own fields.
 
-    Fields by type: `webhook`: url, secret. `email`: to. `slack`, `mattermost`, `rocketchat` and `discord`: url. `ntfy`: topic, url,
-    token, priority. `telegram`: token, chat_id, thread_id, url. `pagerduty`: routing_key, url, severity.
+    Fields by type: `webhook`: url, secret. `email`: to. `slack`, `mattermost`, `rocketchat` and `discord`: url. `ntfy`:
+    topic, url, token, priority. `telegram`: token, chat_id, thread_id, url. `pagerduty`: routing_key, url, severity.
     `alertmanager`: url, token.
     """
 

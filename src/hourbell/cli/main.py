@@ -49,6 +49,7 @@ COMMANDS = {
     "status": Entry("hourbell.cli.server.status", "Show server health, load and your identity."),
     "token": Entry("hourbell.cli.local.token", "Manage API tokens: create, list, revoke."),
     "top": Entry("hourbell.cli.server.top", "Live dashboard, refreshed every two seconds."),
+    "watch": Entry("hourbell.cli.alerts.watch", "Tell somebody when no node is ready; runs on another machine."),
 }
 
 

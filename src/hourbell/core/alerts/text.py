@@ -11,6 +11,7 @@ from html import escape
 
 from hourbell.core.alerts.kinds import Event, IncidentKind
 from hourbell.core.alerts.message import IncidentSummary, JobSummary, Message
+from hourbell.core.alerts.outside import OUTSIDE
 from hourbell.core.run.error_line import error_line
 from hourbell.core.schedule.zones import local_time_at
 from hourbell.core.values.readers import show_duration
@@ -63,7 +64,8 @@ def describe(message: Message) -> MessageText:
         return MessageText(one_line(title), (("Result", "Alerts of Hourbell arrive here."),))
     fields = tuple((name, one_line(value)) for name, value in _fields(message, incident) if value)
     links = tuple((name.capitalize(), url) for name, url in message.links.items())
-    commands = () if message.event is Event.RESOLVED else _commands(incident)
+    is_known = message.event is not Event.RESOLVED and incident.policy != OUTSIDE  # to a node that can change it
+    commands = _commands(incident) if is_known else ()
     return MessageText(one_line(title_of(message, incident), MAX_TITLE_CHARACTERS), fields, links, commands)
 
 
@@ -108,6 +110,8 @@ def _trouble(message: Message, incident: IncidentSummary) -> str:
         if incident.group_size > 1:
             return f"{incident.group_size} jobs fail"
         return f"{who} failed {_times(incident.count)}" if incident.count > 1 else f"{who} failed"
+    if incident.policy == OUTSIDE:
+        return "No node of Hourbell is ready"
     if kind is IncidentKind.UNSERVED:
         return f"No node serves {incident.lane or 'a lane'}"
     return _TITLES[kind] if kind in _TITLES else _JOB_TITLES[kind].format(who=who)
@@ -140,7 +144,10 @@ def _fields(message: Message, incident: IncidentSummary) -> Iterator[tuple[str, 
     if incident.count > 1:
         yield "Happened", f"{_times(incident.count)}, last at {_at(incident.last_at, zone)}"
     if run is not None and run.scheduled_at is not None:
-        yield "Run", f"scheduled at {_at(run.scheduled_at, zone)}, {run.state}{f' ({run.reason})' if run.reason else ''}"
+        yield (
+            "Run",
+            f"scheduled at {_at(run.scheduled_at, zone)}, {run.state}{f' ({run.reason})' if run.reason else ''}",
+        )
     if job is not None:
         yield from _job_times(job, zone)
 

@@ -13,7 +13,6 @@ from hourbell.core.alerts.channel import ParsedChannel
 from hourbell.core.alerts.message import Message
 from hourbell.core.run.settle import Answer, Failed, Outcome, Unstarted
 from hourbell.core.values.url import Url
-from hourbell.targets.base import Call
 from hourbell.targets.http.outcome import outcome_of
 from hourbell.targets.http.transport import NotBegun, Refused, Request, Response, Transport, TransportError
 
@@ -42,6 +41,14 @@ class Channel(Protocol):
         """
 
 
+class Attempt(Protocol):
+    """The attempt that a message is part of: a run's call, or one of `hourbell watch`."""
+
+    now: datetime
+
+    async def begin(self) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """One attempt's way out of the process.
@@ -50,16 +57,16 @@ class Delivery:
     `Unstarted()`. `post` does so itself.
     """
 
-    call: Call
+    attempt: Attempt
     http: Transport
     user_agent: str
 
     @property
     def now(self) -> datetime:
-        return self.call.now
+        return self.attempt.now
 
     async def begin(self) -> bool:
-        return await self.call.begin()
+        return await self.attempt.begin()
 
     async def post(
         self,

@@ -160,6 +160,22 @@ class OwnServers:
             self._found[host] = tuple(dict.fromkeys(self._found[host] + addresses))
 
 
+class Unrestricted:
+    """The egress policy of a command whose caller names every URL: any address may be connected to."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+
+    async def addresses_of(self, url: Url) -> tuple[Address, ...]:
+        addresses = await _addresses(url.host, url.port, self._resolver)
+        if not addresses:
+            raise TransportError(f"{url.host} has no address; check the host in the URL", begun=False)
+        return addresses
+
+    def forbids(self, address: Address, port: int) -> None:
+        """Return None: nothing is forbidden."""
+
+
 class EgressPolicy:
     """The check between a webhook's URL and its socket: it resolves the host and applies the address rules."""
 
