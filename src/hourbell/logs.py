@@ -23,6 +23,7 @@ _OURS = "hourbell."
 _QUIET = ("asyncio", "asyncpg", "uvicorn", "uvicorn.access", "uvicorn.asgi", "uvicorn.error")
 _TRACEBACK = "Traceback (most recent call last):"
 _WORD = re.compile(r"\S+")
+_RUN_LINES = ("run_succeeded", "run_failed")
 _SECRET_NAMES = ("password", "secret", "token", "authorization", "api_key")
 
 
@@ -136,7 +137,7 @@ def _for_people(stream: TextIO) -> tuple[Processor, ...]:
         timestamp_key="time",
         pad_event_to=24,
     )
-    return (_leave_out_our_component, renderer)
+    return (_leave_out_our_component, _shorten_run_line, renderer)
 
 
 def _arrange(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -158,6 +159,27 @@ def _leave_out_our_component(_logger: WrappedLogger, _method: str, event: EventD
     if event["component"].startswith(_OURS):
         del event["component"]
     return event
+
+
+def _shorten_run_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Leave out of the line of an ended run what people need only of a run that failed, and round the rest."""
+    if event["event"] not in _RUN_LINES:
+        return event
+    short = {name: event[name] for name in ("time", "level", "event", "job", "job_id") if name in event}
+    if event.get("attempt", 1) > 1:
+        short["attempt"] = event["attempt"]
+    for name, shown in (("duration_seconds", "took"), ("lateness_seconds", "late")):
+        if name in event:
+            short[shown] = _rounded(event[name])
+    if event.get("next_at"):
+        short["next"] = f"{event['next_at'][:19]}Z"
+    if event["event"] == "run_failed":
+        short |= {name: event[name] for name in ("run", "reason", "error") if name in event}
+    return short
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds * 1_000:.0f}ms" if seconds < 1 else f"{seconds:.1f}s" if seconds < 60 else f"{seconds / 60:.1f}m"
 
 
 def _hide_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

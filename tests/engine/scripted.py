@@ -213,7 +213,7 @@ class Claiming:
             self.leases.renewed(1_000_000.0)
         self.metrics = Metrics()
         self.probation = Probation(self.elapsed)
-        events, store_ = EngineEvents(self.metrics), cast(EngineStore, self.store)
+        events, store_ = EngineEvents(self.metrics, lambda: 0.0), cast(EngineStore, self.store)
         self.settler = Settler(store_, events=events, on_slots=lambda: None, on_written=self._release)
         self.released: list[str] = []
         self.attempts = Attempts(

@@ -72,7 +72,7 @@ class Planning:
         self.planner = Planner(
             cast(EngineStore, store),
             self.clock,
-            events=EngineEvents(self.metrics),
+            events=EngineEvents(self.metrics, lambda: 0.0),
             on_runs=self.lanes.append,
             tzdata="2026b",
             max_sleep=max_sleep,

@@ -47,7 +47,7 @@ def planner(store: ScriptedStore, elapsed: Callable[[], float] = lambda: 0.0) ->
     return Planner(
         cast(EngineStore, store),
         clock,
-        events=EngineEvents(Metrics()),
+        events=EngineEvents(Metrics(), lambda: 0.0),
         on_runs=lambda _: None,
         tzdata="2026b",
         max_sleep=2 * HOUR,

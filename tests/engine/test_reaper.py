@@ -66,7 +66,7 @@ class Reaping:
         reaper = Reaper(
             cast(EngineStore, self.store),
             clock,
-            events=EngineEvents(Metrics()),
+            events=EngineEvents(Metrics(), lambda: 0.0),
             may_reap=lambda: self.may_reap,
             on_runs=self.lanes.append,
             interval=INTERVAL,

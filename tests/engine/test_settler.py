@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from hourbell.core.job.definition import Definition
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import Answer, Cancelled, Failed, Outcome, Settlement, Succeeded
 from hourbell.core.run.states import Kind, RunState
@@ -23,6 +24,7 @@ from tests.engine.virtual import run_virtually
 
 pytestmark = pytest.mark.anyio
 NODE = UUID(int=7)
+DEFINITION = Definition("job", "0 9 * * *", {"type": "task", "name": "a"})
 ENOUGH, GATHER, IDLE = 200, 0.005, 60.0
 
 
@@ -76,7 +78,7 @@ class Settling:
         self.metrics = Metrics()
         self.settler = Settler(
             cast(EngineStore, self.store),
-            events=EngineEvents(self.metrics),
+            events=EngineEvents(self.metrics, lambda: 0.0),
             on_slots=lambda: self.reported.append("slots"),
             on_written=self._on_written,
         )
@@ -88,7 +90,7 @@ class Settling:
 
     def add(self, *numbers: int) -> None:
         for number in numbers:
-            self.settler.add(settled(number), "job", number)
+            self.settler.add(settled(number), DEFINITION, number)
 
     def count_of(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(name, labels)
@@ -96,7 +98,7 @@ class Settling:
     async def write(self, *outcomes: SettledAttempt) -> float:
         """Add these, let others join, and write."""
         for each in outcomes:
-            self.settler.add(each, "job", number_of(each))
+            self.settler.add(each, DEFINITION, number_of(each))
         await self.settler.tick()
         return await self.settler.tick()
 

@@ -358,7 +358,7 @@ class Attempts:
         settled = self._settled(active, outcome)
         if isinstance(outcome, Failed) and not active.begun:
             self._events.failed_to_begin(active.run, active.now)
-        self._settler.add(settled, active.definition.name, active)
+        self._settler.add(settled, active.definition, active)
         active.is_settled = True
         self._unwritten += 1
         self._leave_lane(active.run.lane)

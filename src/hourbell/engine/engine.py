@@ -88,7 +88,7 @@ class Engine:
         self.clock = DatabaseClock(elapsed)
         self.pulse = Pulse(elapsed)
         self._leases = leases = Leases(settings.lease, elapsed)
-        self._events = events = EngineEvents(metrics)
+        self._events = events = EngineEvents(metrics, elapsed)
         self.settler = Settler(store, events=events, on_slots=self._wake_runner, on_written=self._on_written)
         probation = Probation(elapsed)
         self.attempts = Attempts(

@@ -2,8 +2,9 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from uuid import UUID
 
 from hourbell.core.alerts.channel import LANE_PREFIX
@@ -11,6 +12,8 @@ from hourbell.core.job.definition import Definition
 from hourbell.core.run.run import Run, takeable_since, was_planned_late
 from hourbell.core.run.settle import Outcome, Settlement
 from hourbell.core.run.states import ENDS, Kind, RunState
+from hourbell.core.schedule import ScheduleError
+from hourbell.engine.run_lines import RunLines
 from hourbell.metrics import Metrics
 from hourbell.store.base import LeaseKey, Planned, Saved, SettledAttempt
 from hourbell.store.rows import OUTCOMES
@@ -24,8 +27,17 @@ _SCHEDULED, _SUCCEEDED, _SUPERSEDED = Kind.SCHEDULED, RunState.SUCCEEDED, Saved.
 
 
 class EngineEvents:
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, elapsed: Callable[[], float]) -> None:
         self._metrics = metrics
+        self._lines = RunLines(elapsed)
+
+    @property
+    def has_summary(self) -> bool:
+        """True if runs have ended that no line has reported yet; `flush` does."""
+        return self._lines.has_summary
+
+    def flush(self) -> None:
+        self._lines.flush()
 
     def planned(self, planned: Planned, now: datetime) -> None:  # noqa: ARG002
         if planned.runs:
@@ -74,19 +86,22 @@ class EngineEvents:
         if run.kind is _SCHEDULED and run.started_at is None:
             self._metrics.lateness.observe(max(0.0, (now - run.scheduled_at).total_seconds()))
 
-    def settled(self, settled: Sequence[tuple[SettledAttempt, str, object]], saved: Sequence[Saved]) -> None:
-        """Log and count settlements; each comes with the name of its job and the result of its write."""
+    def settled(self, settled: Sequence[tuple[SettledAttempt, Definition, object]], saved: Sequence[Saved]) -> None:
+        """Log and count settlements; each comes with the definition of its job and the result of its write."""
         outcomes: Counter[type[Outcome]] = Counter()
         ended: Counter[RunState] = Counter()
-        observe, logs_successes = self._metrics.duration.observe, self._logs_successes
-        for ((settlement, node, started_at, _), name, _), answer in zip(settled, saved, strict=True):
+        without_line = 0
+        observe, by_job = self._metrics.duration.observe, self._metrics.by_job
+        is_logged = log.isEnabledFor(logging.INFO)
+        lines = self._lines.room(_SUCCEEDED) if is_logged else 0
+        for ((settlement, node, started_at, _), definition, _), answer in zip(settled, saved, strict=True):
             if answer is _SUPERSEDED:
                 self._metrics.superseded.inc()
-                log.warning("write_superseded", extra=_facts(settlement.run, name))
+                log.warning("write_superseded", extra=_facts(settlement.run, definition.name))
                 continue
             if settlement.run.lane.startswith(LANE_PREFIX):  # a notification; it has metrics of its own
                 if settlement.state is not _SUCCEEDED:
-                    self._log_settlement(settlement, name)
+                    self._log_settlement(settlement, definition.name)
                 continue
             if node is not None:
                 outcomes[type(settlement.outcome)] += 1
@@ -94,8 +109,17 @@ class EngineEvents:
                     observe((settlement.at - started_at).total_seconds())
             state = settlement.state
             ended[state] += 1
-            if state is not _SUCCEEDED or logs_successes:
-                self._log_settlement(settlement, name)
+            if state is not _SUCCEEDED:
+                self._log_settlement(settlement, definition.name, _timing(settlement, started_at, definition))
+            elif lines > 0:  # the check of many successes at once is faster than that of each
+                lines -= 1
+                self._log_settlement(settlement, definition.name, _timing(settlement, started_at, definition))
+            else:
+                without_line += 1
+                if by_job is not None:
+                    by_job.labels(definition.name, state.value).inc()
+        if is_logged:
+            self._lines.count(_SUCCEEDED, without_line)
         for outcome, count in outcomes.items():
             self._metrics.settled.labels(OUTCOMES[outcome]).inc(count)
         self._count_ended(ended)
@@ -120,25 +144,25 @@ class EngineEvents:
             self._metrics.ended.labels("failed").inc(count)
             log.error("runs_expired", extra={"count": count, "hint": "no node served them within max_age"})
 
-    @property
-    def _logs_successes(self) -> bool:
-        """True if successes need a log event or a metric each; otherwise they are only counted, which is faster."""
-        return self._metrics.by_job is not None or log.isEnabledFor(logging.DEBUG)
-
     def _count_ended(self, states: Mapping[RunState, int]) -> None:
         """Count the ended runs of a whole batch at once: the lookup of a metric series costs more than counting."""
         for state, count in states.items():
             if state in ENDS:
                 self._metrics.ended.labels(state.value).inc(count)
 
-    def _log_settlement(self, settlement: Settlement, name: str = "") -> None:
-        if self._metrics.by_job is not None and settlement.state in ENDS:
-            self._metrics.by_job.labels(name, settlement.state.value).inc()
-        facts = _facts(settlement.run, name) | {"state": settlement.state.value}
+    def _log_settlement(
+        self, settlement: Settlement, name: str = "", timing: Mapping[str, object] = MappingProxyType({})
+    ) -> None:
+        state = settlement.state
+        if self._metrics.by_job is not None and state in ENDS:
+            self._metrics.by_job.labels(name, state.value).inc()
+        if state in ENDS and not self._lines.write(state):
+            return
+        facts = {**_facts(settlement.run, name), "state": state.value, **timing}
         error = getattr(settlement.outcome, "error", None)
-        match settlement.state:
+        match state:
             case RunState.SUCCEEDED:
-                log.debug("run_succeeded", extra=facts)
+                log.info("run_succeeded", extra=facts)
             case RunState.CANCELLED:
                 log.info("run_cancelled", extra=facts)
             case RunState.FAILED:
@@ -147,6 +171,23 @@ class EngineEvents:
             case RunState.RETRYING if error is not None:
                 ready_at = settlement.ready_at.isoformat() if settlement.ready_at else None
                 log.warning("attempt_failed", extra=facts | {"error": error, "ready_at": ready_at})
+
+
+def _timing(settlement: Settlement, started_at: datetime | None, definition: Definition) -> dict[str, object]:
+    """Return when the run was due, how late it began, how long it took, and when its job is next due."""
+    run = settlement.run
+    timing: dict[str, object] = {"scheduled_at": run.scheduled_at.isoformat()}
+    if started_at is not None:
+        if run.kind is _SCHEDULED and run.attempt == 1:
+            timing["lateness_seconds"] = round(max(0.0, (started_at - run.scheduled_at).total_seconds()), 3)
+        timing["duration_seconds"] = round(max(0.0, (settlement.at - started_at).total_seconds()), 3)
+    if run.kind is _SCHEDULED and settlement.state in ENDS:
+        try:
+            next_at = definition.parsed().next(settlement.at)
+        except ScheduleError:  # it was valid when the run was planned
+            next_at = None
+        timing["next_at"] = None if next_at is None else next_at.isoformat()
+    return timing
 
 
 def _facts(run: Run, name: str = "") -> dict[str, object]:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from hourbell.core.job.definition import Definition
 from hourbell.core.run.settle import Answer, Failed, Succeeded
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.loop import NotAsked
@@ -21,12 +22,13 @@ log = logging.getLogger("hourbell.engine")
 
 BATCH = 1_000
 _IDLE = 60.0
+_SUMMARY_SECONDS = 1.0  # until the runs that got no log line are summed up
 _ENOUGH = 200  # outcomes that are written without waiting for more
 _GATHER = 0.005
 _MAX_PAUSE_SECONDS = 2.0  # seconds
 
 
-_Waiting = tuple[SettledAttempt, str, Any]  # the settlement, the job's name, and the owner's object for `on_written`
+_Waiting = tuple[SettledAttempt, Definition, Any]  # the settlement, its job, and the owner's object for `on_written`
 
 
 class _Gone(NamedTuple):
@@ -59,9 +61,9 @@ class Settler:
         self._given_up: set[LeaseKey] = set()
         self._gathered = False
 
-    def add(self, settled: SettledAttempt, name: str, active: object) -> None:
-        """Queue an outcome of a job of this name; `on_written` gets `active` once it is written."""
-        self._waiting.append((settled, name, active))
+    def add(self, settled: SettledAttempt, definition: Definition, active: object) -> None:
+        """Queue an outcome of this job; `on_written` gets `active` once it is written."""
+        self._waiting.append((settled, definition, active))
         if len(self._waiting) == 1 or len(self._waiting) == BATCH:
             self.wake()
 
@@ -77,6 +79,7 @@ class Settler:
     async def tick(self) -> float:
         """Write a batch of waiting outcomes; return 0 if there are more."""
         if not self._waiting:
+            self._events.flush()
             return NotAsked(_IDLE)
         if len(self._waiting) < _ENOUGH and not self._gathered:
             self._gathered = True
@@ -91,7 +94,7 @@ class Settler:
         self._on_slots()
         for gone in _gone_of(batch, saved):
             await self._pause(gone)
-        return 0 if self._waiting else _IDLE
+        return 0 if self._waiting else _SUMMARY_SECONDS if self._events.has_summary else _IDLE
 
     async def _pause(self, gone: _Gone) -> None:
         """Pause a job whose receiver is permanently gone. Errors are only logged: the next 410 tries again."""
@@ -133,11 +136,11 @@ class Settler:
 def _gone_of(batch: Sequence[_Waiting], saved: Sequence[Saved]) -> list[_Gone]:
     """Return the jobs to pause, once each."""
     gone = {}
-    for ((settlement, *_), name, _), answer in zip(batch, saved, strict=True):
+    for ((settlement, *_), definition, _), answer in zip(batch, saved, strict=True):
         note = settlement.outcome.pauses_job if isinstance(settlement.outcome, Failed) else None
         if note is not None and answer is not Saved.SUPERSEDED:
             run = settlement.run
-            gone[run.job_id] = _Gone(run.job_id, run.job_version, settlement.at, note, name)
+            gone[run.job_id] = _Gone(run.job_id, run.job_version, settlement.at, note, definition.name)
     return list(gone.values())
 
 
