@@ -15,9 +15,21 @@ export PIP_NO_WARN_SCRIPT_LOCATION := 1
 STARTED := $(shell date +%s)
 step = printf '%4d s  %s\n' $$(($$(date +%s) - $(STARTED)))
 PIP_QUIET := -qq --disable-pip-version-check --no-input
+# A Debian package ($1), unless one of its programs ($2) is there.
+define install
+for name in $2; do command -v $$name >/dev/null && exit 0; done; \
+if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+  $(step) "installing $1 (apt-get)" && \
+  { apt-get install -qq -y --no-install-recommends $1 || { apt-get update -qq && \
+    apt-get install -qq -y --no-install-recommends $1; }; } >/dev/null 2>$(VENV)/$1.log || \
+  { cat $(VENV)/$1.log; exit 1; }; \
+else \
+  echo "The tests need $1; install it, on Debian with: sudo apt-get install $1"; exit 1; \
+fi
+endef
 
 .DEFAULT_GOAL := help
-.PHONY: python help setup serve ui ui-test chromium screenshots test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
+.PHONY: python help setup serve ui ui-test chromium prometheus screenshots test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,15 +47,10 @@ ui-test: $(RUN_READY) ## types and tests of the web page, if its sources have ch
 	@$(BIN)/python ui/build_page.py $(STARTED) --test
 
 chromium: ## install Chromium for the tests of the web page, if it is missing (Debian's package; as root)
-	@for name in chromium chromium-browser google-chrome-stable google-chrome; do command -v $$name >/dev/null && exit 0; done; \
-	  if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
-	    $(step) "installing chromium (apt-get)" && \
-	    { apt-get install -qq -y --no-install-recommends chromium || { apt-get update -qq && \
-	      apt-get install -qq -y --no-install-recommends chromium; }; } >/dev/null 2>$(VENV)/chromium.log || \
-	    { cat $(VENV)/chromium.log; exit 1; }; \
-	  else \
-	    echo "The tests of the web page need Chromium; install it, on Debian with: sudo apt-get install chromium"; exit 1; \
-	  fi
+	@$(call install,chromium,chromium chromium-browser google-chrome-stable google-chrome)
+
+prometheus: ## install Prometheus for the tests of deploy/, if it is missing (Debian's package; as root)
+	@$(call install,prometheus,promtool)
 
 screenshots: $(READY) ui chromium ## make the screenshots of the docs; every screen into a folder: make screenshots ALL=/tmp/screens
 	@$(BIN)/python -m tests.page $(if $(ALL),--all $(ALL))
@@ -51,7 +58,7 @@ screenshots: $(READY) ui chromium ## make the screenshots of the docs; every scr
 test: check ui ui-test chromium ## run `make check` and the tests that every change must pass: at most 8 minutes on 2 cores
 	@$(BIN)/pytest -n auto --dist worksteal -m "not full and not sweep"
 
-test-all: check ui ui-test chromium ## run every test, the simulation, the campaign and the mutants (hours)
+test-all: check ui ui-test chromium prometheus ## run every test, the simulation, the campaign and the mutants (hours)
 	@TEST_TIER=all $(BIN)/pytest -n auto --dist worksteal
 	@$(MAKE) --no-print-directory simulate campaign mutants
 

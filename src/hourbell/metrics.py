@@ -2,11 +2,14 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.core import HistogramMetricFamily
 
+MAX_LABELLED_JOBS = 1_000
+OTHER_JOBS = "(other jobs)"  # no job can have this name
 _LATENESS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3_600)
 _DURATION = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600)
 
@@ -34,13 +37,59 @@ class Histogram:
         yield HistogramMetricFamily(self._name, self._text, buckets=buckets, sum_value=self._sum)
 
 
+class JobMetrics:
+    """Series by job: of the first `MAX_LABELLED_JOBS` jobs that end a run here; all others share one series."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._runs = Counter("hourbell_job_runs", "Runs by job and final state", ["job", "state"], registry=registry)
+        self._last = Gauge(
+            "hourbell_job_last_run_timestamp_seconds", "When a run of the job last ended on this node", ["job"],
+            registry=registry,
+        )  # fmt: skip
+        self._success = Gauge(
+            "hourbell_job_last_run_success", "1 if that run succeeded, else 0", ["job"], registry=registry
+        )
+        self._duration = Gauge(
+            "hourbell_job_last_duration_seconds", "Seconds that its last attempt took", ["job"], registry=registry
+        )
+        self._next = Gauge(
+            "hourbell_job_next_run_timestamp_seconds", "When the job is next due, as of that run", ["job"],
+            registry=registry,
+        )  # fmt: skip
+        self._names: set[str] = set()
+
+    def label_of(self, job: str) -> str:
+        if job not in self._names:
+            if len(self._names) >= MAX_LABELLED_JOBS:
+                return OTHER_JOBS
+            self._names.add(job)
+        return job
+
+    def ended(self, job: str, state: str) -> None:
+        self._runs.labels(self.label_of(job), state).inc()
+
+    def last_run(
+        self, job: str, at: datetime, *, success: bool, seconds: float | None, next_at: datetime | None
+    ) -> None:
+        """Set the gauges of a job; jobs that share a series have none."""
+        label = self.label_of(job)
+        if label == OTHER_JOBS:
+            return
+        self._last.labels(label).set(at.timestamp())
+        self._success.labels(label).set(success)
+        if seconds is not None:
+            self._duration.labels(label).set(seconds)
+        if next_at is not None:
+            self._next.labels(label).set(next_at.timestamp())
+
+
 class Metrics:
     def __init__(self, *, with_job_names: bool = False) -> None:
         registry = CollectorRegistry()
         self.registry = registry
         self.planned = Counter("hourbell_runs_planned", "Runs planned", registry=registry)
         self.skipped = Counter(
-            "hourbell_instants_skipped", "Scheduled times that got no run", ["reason"], registry=registry
+            "hourbell_instants_skipped", "Scheduled times that got no run, by reason", ["reason"], registry=registry
         )
         self.claimed = Counter("hourbell_runs_claimed", "Leases taken", registry=registry)
         self.settled = Counter("hourbell_attempts_settled", "Attempts by outcome", ["outcome"], registry=registry)
@@ -86,16 +135,35 @@ class Metrics:
         )
         self.incidents = Gauge("hourbell_incidents", "Incidents that are not resolved", ["state"], registry=registry)
         self.notifications = Counter(
-            "hourbell_notifications_planned", "Messages planned, by type", ["type"], registry=registry
+            "hourbell_notifications_planned",
+            "Messages planned, by type, such as incident.opened",
+            ["type"],
+            registry=registry,
+        )
+        self.notifications_ended = Counter(
+            "hourbell_notifications_ended",
+            "Messages delivered (succeeded) or given up, by channel",
+            ["channel", "state"],
+            registry=registry,
         )
         self.recovery_mode = Gauge(
             "hourbell_recovery_mode", "1 while one incident speaks for all late jobs", registry=registry
         )
-        self.by_job = (
-            Counter("hourbell_job_runs", "Runs by job and final state", ["job", "state"], registry=registry)
-            if with_job_names
-            else None
+        self.late = Counter(
+            "hourbell_runs_late",
+            "Runs whose first attempt started later than their job's `late_after`",
+            registry=registry,
         )
+        self.planning_errors = Counter(
+            "hourbell_planning_errors", "Jobs that could not be planned, once for each try", registry=registry
+        )
+        self.database_errors = Counter(
+            "hourbell_database_errors",
+            "Passes of a loop that could not reach the database",
+            ["loop"],
+            registry=registry,
+        )
+        self.by_job = JobMetrics(registry) if with_job_names else None
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

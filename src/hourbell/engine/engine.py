@@ -158,8 +158,11 @@ class Engine:
             live_for=leases.live_for,
         )
 
+        def count_database_error(loop: str) -> None:
+            metrics.database_errors.labels(loop).inc()
+
         def looped(loop: Loop) -> LoopRunner:
-            return LoopRunner(loop, elapsed=elapsed, random=random, reach=reach)
+            return LoopRunner(loop, elapsed=elapsed, random=random, reach=reach, on_database_error=count_database_error)
 
         self._planner, self._reaper = looped(planner), looped(reaper)
         self._tidying = [looped(janitor)]  # background loops that no run waits for
@@ -186,6 +189,7 @@ class Engine:
                 random=random,
                 max_backoff=self.heartbeat.max_backoff,
                 reach=reach,
+                on_database_error=count_database_error,
             ),
         )
         self.settler.wake = self._settler.wake.set

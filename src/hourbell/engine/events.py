@@ -14,7 +14,7 @@ from hourbell.core.run.settle import Outcome, Settlement
 from hourbell.core.run.states import ENDS, Kind, RunState
 from hourbell.core.schedule import ScheduleError
 from hourbell.engine.run_lines import RunLines
-from hourbell.metrics import Metrics
+from hourbell.metrics import JobMetrics, Metrics
 from hourbell.store.base import LeaseKey, Planned, Saved, SettledAttempt
 from hourbell.store.rows import OUTCOMES
 
@@ -46,6 +46,7 @@ class EngineEvents:
         for reason, count in planned.skipped.items():
             self._metrics.skipped.labels(reason).inc(count)
             log.info("times_skipped", extra={"reason": reason, "count": count})
+        self._metrics.planning_errors.inc(len(planned.errors))
         for name, error in planned.errors:
             log.error("job_cannot_be_planned", extra={"job": name, "error": error})
 
@@ -68,6 +69,8 @@ class EngineEvents:
             metrics.lateness.observe(late if late > 0 else 0.0)
         if run.failures > 0 or lateness <= definition.late_after:
             return  # a retry is late because of its waits, and each failure was logged
+        if run.started_at is None:
+            self._metrics.late.inc()
         was_down = was_planned_late(run, definition) or run.crashes > 0
         facts = _facts(run, definition.name) | {
             "scheduled_at": run.scheduled_at.isoformat(),
@@ -100,8 +103,7 @@ class EngineEvents:
                 log.warning("write_superseded", extra=_facts(settlement.run, definition.name))
                 continue
             if settlement.run.lane.startswith(LANE_PREFIX):  # a notification; it has metrics of its own
-                if settlement.state is not _SUCCEEDED:
-                    self._log_settlement(settlement, definition.name)
+                self._notified(settlement, definition.name)
                 continue
             if node is not None:
                 outcomes[type(settlement.outcome)] += 1
@@ -116,13 +118,21 @@ class EngineEvents:
                 self._log_settlement(settlement, definition.name, _timing(settlement, started_at, definition))
             else:
                 without_line += 1
-                if by_job is not None:
-                    by_job.labels(definition.name, state.value).inc()
+            if by_job is not None and state in ENDS:
+                _count_by_job(by_job, settlement, started_at, definition)
         if is_logged:
             self._lines.count(_SUCCEEDED, without_line)
         for outcome, count in outcomes.items():
             self._metrics.settled.labels(OUTCOMES[outcome]).inc(count)
         self._count_ended(ended)
+
+    def _notified(self, settlement: Settlement, name: str) -> None:
+        """Count and log the end of a notification; a delivered one needs no line."""
+        if settlement.state in ENDS:
+            channel = settlement.run.lane.removeprefix(LANE_PREFIX)
+            self._metrics.notifications_ended.labels(channel, settlement.state.value).inc()
+        if settlement.state is not _SUCCEEDED:
+            self._log_settlement(settlement, name)
 
     def handed_back(self, handed_back: Sequence[LeaseKey]) -> None:
         """Log runs that returned to the queue because the response to their claim was lost."""
@@ -136,6 +146,8 @@ class EngineEvents:
             self._metrics.lost.inc()
             self._metrics.settled.labels("lost").inc()
             log.warning("lease_lost", extra=_facts(run, name) | {"state": settlement.state.value})
+            if self._metrics.by_job is not None and settlement.state in ENDS:
+                self._metrics.by_job.ended(name, settlement.state.value)
             self._log_settlement(settlement, name)
         self._count_ended(Counter(settlement.state for settlement in settlements))
 
@@ -154,8 +166,6 @@ class EngineEvents:
         self, settlement: Settlement, name: str = "", timing: Mapping[str, object] = MappingProxyType({})
     ) -> None:
         state = settlement.state
-        if self._metrics.by_job is not None and state in ENDS:
-            self._metrics.by_job.labels(name, state.value).inc()
         if state in ENDS and not self._lines.write(state):
             return
         facts = {**_facts(settlement.run, name), "state": state.value, **timing}
@@ -173,6 +183,29 @@ class EngineEvents:
                 log.warning("attempt_failed", extra=facts | {"error": error, "ready_at": ready_at})
 
 
+def _next_at(settlement: Settlement, definition: Definition) -> datetime | None:
+    """Return when the job of an ended scheduled run is next due, by the definition that the run has."""
+    if settlement.run.kind is not _SCHEDULED or settlement.state not in ENDS:
+        return None
+    try:
+        return definition.parsed().next(settlement.at)
+    except ScheduleError:  # it was valid when the run was planned
+        return None
+
+
+def _count_by_job(
+    by_job: JobMetrics, settlement: Settlement, started_at: datetime | None, definition: Definition
+) -> None:
+    by_job.ended(definition.name, settlement.state.value)
+    by_job.last_run(
+        definition.name,
+        settlement.at,
+        success=settlement.state is _SUCCEEDED,
+        seconds=None if started_at is None else (settlement.at - started_at).total_seconds(),
+        next_at=_next_at(settlement, definition),
+    )
+
+
 def _timing(settlement: Settlement, started_at: datetime | None, definition: Definition) -> dict[str, object]:
     """Return when the run was due, how late it began, how long it took, and when its job is next due."""
     run = settlement.run
@@ -181,12 +214,8 @@ def _timing(settlement: Settlement, started_at: datetime | None, definition: Def
         if run.kind is _SCHEDULED and run.attempt == 1:
             timing["lateness_seconds"] = round(max(0.0, (started_at - run.scheduled_at).total_seconds()), 3)
         timing["duration_seconds"] = round(max(0.0, (settlement.at - started_at).total_seconds()), 3)
-    if run.kind is _SCHEDULED and settlement.state in ENDS:
-        try:
-            next_at = definition.parsed().next(settlement.at)
-        except ScheduleError:  # it was valid when the run was planned
-            next_at = None
-        timing["next_at"] = None if next_at is None else next_at.isoformat()
+    if (next_at := _next_at(settlement, definition)) is not None:
+        timing["next_at"] = next_at.isoformat()
     return timing
 
 

@@ -58,14 +58,16 @@ class LoopRunner:
         random: Callable[[], float],
         max_backoff: float = MAX_BACKOFF_SECONDS,
         reach: DatabaseReach | None = None,
+        on_database_error: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`reach` records whether the ticks reach the database."""
+        """`reach` records whether the ticks reach the database; `on_database_error` gets the name of a loop that did not."""
         self.wake = Signal()
         self._loop = loop
         self._max_backoff = max_backoff
         self._elapsed = elapsed
         self._random = random
         self._reach = reach
+        self._on_database_error = on_database_error
         self._stopping = False
         self._last_tick = elapsed()
         self._last_delay = 0.0
@@ -103,6 +105,7 @@ class LoopRunner:
             except StoreUnavailable as error:
                 if self._reach is not None:
                     self._reach.failed(began_at)
+                self._on_database_error(self.name)
                 failures += 1
                 delay = self._backoff(failures)
                 if failures == 1:

@@ -45,10 +45,11 @@ class RunLines:
 
     def flush(self) -> None:
         """Begin a new second, and log the summary of the last one, if any run had no line."""
+        if failed := self._counted.pop(RunState.FAILED, 0):
+            log.error("runs_failed", extra={"count": failed, "hint": "`hourbell run failed` lists them"})
         if self._counted:
             counts = {state.value: count for state, count in sorted(self._counted.items())}
-            level = logging.ERROR if RunState.FAILED in self._counted else logging.INFO
-            log.log(level, "runs_ended", extra=counts | {"hint": "more than get lines of their own"})
+            log.info("runs_ended", extra=counts)
         self._second = int(self._elapsed())
         self._lines.clear()
         self._counted.clear()
