@@ -2,6 +2,7 @@
 
 import json
 import os
+import queue
 import re
 import shlex
 import signal
@@ -9,9 +10,11 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -504,3 +507,27 @@ def _lines_of(path: Path, *, at_least: int, seconds: float = 15) -> list[str]:
         assert time.monotonic() < end, f"not {at_least} lines in {path.name}"
         time.sleep(0.05)
     return lines
+
+
+def test_a_monitor_outside_is_pinged_while_the_node_works(serve: Serve) -> None:
+    pings: queue.Queue[str] = queue.Queue()
+
+    class Monitor(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            pings.put(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Monitor) as monitor:
+        threading.Thread(target=monitor.serve_forever, daemon=True).start()
+        serve(
+            HOURBELL_PING_URL=f"http://127.0.0.1:{monitor.server_address[1]}/check",
+            HOURBELL_PING_INTERVAL="1s",
+        ).wait_until_serving()
+        found = [pings.get(timeout=30) for _ in range(3)]
+        monitor.shutdown()
+
+    assert found == ["/check/start", "/check", "/check"]

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from uuid import uuid4
 
 import uvicorn
@@ -27,14 +28,17 @@ from hourbell.control.access import Access, refuse_to_listen
 from hourbell.control.changes import Watch
 from hourbell.control.programs import Program
 from hourbell.core.values.networks import LOOPBACK
+from hourbell.core.values.url import parse_url
 from hourbell.descriptors import raise_descriptor_limit
 from hourbell.engine.engine import Engine
+from hourbell.engine.outside_ping import OutsidePing
 from hourbell.metrics import Metrics
 from hourbell.node import Node, prepare, warn_at_start
 from hourbell.settings import Address, Settings, SettingsError
 from hourbell.store.base import Backlog
 from hourbell.store.errors import StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
 from hourbell.targets.demo import DEMO_TASK
+from hourbell.targets.http.transport import Request, Transport, TransportError
 from hourbell.wiring import (
     Stores,
     build_access,
@@ -42,6 +46,7 @@ from hourbell.wiring import (
     build_control,
     build_egress_policy,
     build_engine,
+    build_outside,
     build_targets,
     load_keys,
     loopback_follows_access,
@@ -61,6 +66,7 @@ _LOOPBACK_HINT = (
     "HOURBELL_ALLOW_NETWORKS=127.0.0.0/8,::1 and restart"
 )
 _FORGOTTEN_AT_ONCE = 10_000
+_PING_SECONDS = 10.0  # for one ping
 _TURN = 0.0001  # seconds that a busy thread blocks others; by default SQLite waits 5 ms for each statement
 _BACKLOG_SECONDS = 0.5  # for which a response about the backlog is cached: it needs no token
 _LAST_ANSWERS = 5  # seconds for requests in progress when the server closes
@@ -94,6 +100,7 @@ class _Started:
     known_access: KnownAccess
     watch: Watch
     app: ASGIApp
+    readiness: Callable[[], Awaitable[Readiness]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +176,11 @@ class Service:
         control = build_control(settings, stores, keys, access, policy, engine.clock.now)
         authenticator = await build_authenticator(settings, stores, keys, access, engine.clock.now)
         backlog = SharedAnswer(lambda: _backlog(engine, stores), seconds=_BACKLOG_SECONDS, elapsed=clock.elapsed)
-        app = build_app(
-            control, authenticator, lambda: _readiness(engine, stores, backlog.get), metrics, version=__version__
-        )
+
+        async def readiness() -> Readiness:
+            return await _readiness(engine, stores, backlog.get)
+
+        app = build_app(control, authenticator, readiness, metrics, version=__version__)
         middleware = RequestMiddleware(
             app,
             new_id=lambda: str(uuid4()),
@@ -181,7 +190,7 @@ class Service:
         )
         node = Node(engine, targets, stores, self._program)
         await node.start(now)
-        return _Started(node, access, known_access, control.watch, middleware)
+        return _Started(node, access, known_access, control.watch, middleware, readiness)
 
     async def _serve(self, started: _Started, stores: Stores, listening: socket.socket, share: ConnectionShare) -> None:
         """Serve until the signal, then shut down, the HTTP server last: a drain can be watched."""
@@ -196,6 +205,7 @@ class Service:
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         tidying = asyncio.create_task(_tidy(started, stores))
         following = asyncio.create_task(_follow_access(self._settings, started.access, started.known_access))
+        pinging = asyncio.create_task(_ping_outside(self._settings, started, stores))
         tune_interpreter()
         url = f"http://{Address(*listening.getsockname()[:2])}"
         log.info("serving", extra={"http": url})
@@ -205,6 +215,7 @@ class Service:
         await started.node.stop()
         tidying.cancel()
         following.cancel()
+        pinging.cancel()
         await started.watch.close()
         with contextlib.suppress(StoreUnavailable):
             await started.access.flush()
@@ -268,6 +279,46 @@ async def _tidy(started: _Started, stores: Stores) -> None:
             now = started.node.engine.clock.now()
             await stores.access.forget_keys(now - _KEYS_LAST, _FORGOTTEN_AT_ONCE)
             await stores.access.forget_sessions(now, _FORGOTTEN_AT_ONCE)
+
+
+async def _ping_outside(settings: Settings, started: _Started, stores: Stores) -> None:
+    """Ping the monitor of the settings, if there is one, until cancelled."""
+    if settings.ping_url is None:
+        return
+    transport, _, user_agent = build_outside(settings)
+
+    async def problems() -> list[str]:
+        readiness = await started.readiness()
+        waits = readiness.oldest_seconds
+        is_late = waits is not None and waits > readiness.stuck_seconds
+        return readiness.reasons(with_names=False) + ([f"a run has waited for {waits:.0f} s"] if is_late else [])
+
+    ping = OutsidePing(
+        settings.ping_url,
+        stores.alerts,
+        interval=settings.ping_interval,
+        now=started.node.engine.clock.now,
+        problems=problems,
+        send=partial(_post_text, transport, user_agent),
+    )
+    while True:
+        await ping.look()
+        await asyncio.sleep(settings.ping_interval.total_seconds())
+
+
+async def _post_text(transport: Transport, user_agent: str, url: str, text: str) -> str | None:
+    """Post a text once; return an error, or None."""
+
+    async def begin() -> bool:
+        return True
+
+    headers = {"User-Agent": user_agent, "Content-Type": "text/plain; charset=utf-8"}
+    request = Request("POST", parse_url(url), headers, text.encode(), _PING_SECONDS)
+    try:
+        response = await transport.send(request, begin)
+    except TransportError as error:
+        return str(error)
+    return None if 200 <= response.status < 300 else f"the monitor answered HTTP {response.status}"
 
 
 def tune_interpreter() -> None:

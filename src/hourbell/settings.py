@@ -234,6 +234,10 @@ def _contact(text: str) -> str:
     return text
 
 
+def _ping_url(text: str) -> str:
+    return str(parse_url(text))
+
+
 def _smtp_url(text: str) -> str:
     parse_mail_server(text)
     return text
@@ -293,6 +297,8 @@ class Settings:
     public_url: str = ""
     smtp_url: str | None = field(default=None, repr=False)
     smtp_from: str = ""
+    ping_url: str | None = field(default=None, repr=False)
+    ping_interval: timedelta = timedelta(seconds=60)
     secret_key: str | None = field(default=None, repr=False)
     secret_key_file: Path | None = None
     allow_functions: tuple[str, ...] = ()
@@ -365,6 +371,8 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "public_url": _public_url,
     "smtp_url": _smtp_url,
     "smtp_from": parse_mail_address,
+    "ping_url": _ping_url,
+    "ping_interval": _duration(1),
     "secret_key": _keys,
     "secret_key_file": Path,
     "allow_functions": _signatures,
@@ -382,7 +390,7 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "log_level": _one_of("debug", "info", "warning", "error"),
 }
 SECRETS = frozenset({"database_url", "redis_url", "smtp_url", "sql_database_url"})  # shown masked
-HIDDEN = frozenset({"secret_key", "sql_databases"})  # not shown at all
+HIDDEN = frozenset({"ping_url", "secret_key", "sql_databases"})  # not shown at all
 _WITHOUT_PREFIX = ("database_url", "http_addr", "tick_interval", "reconcile_", "redis_url")
 
 

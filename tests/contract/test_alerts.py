@@ -539,3 +539,12 @@ async def test_open_incidents_are_counted_and_listed_newest_first(
     found = await people.incident(last.id)
     assert found is not None
     assert found[2] == ["job-1"]
+
+
+async def test_a_turn_is_taken_by_one_node_until_it_is_old(alerts: AlertStore) -> None:
+    first, again = await alerts.take_turn("ping", T0, T0 - MINUTE), await alerts.take_turn("ping", T0, T0 - MINUTE)
+    later = await alerts.take_turn("ping", T0 + MINUTE, T0)
+
+    assert (first, again, later) == (True, False, True)
+    assert await alerts.last_turn("ping") == T0 + MINUTE
+    assert await alerts.last_turn("another") is None

@@ -233,10 +233,25 @@ class AlertStore:
         """Count unresolved incidents by state."""
         return {row["state"]: row["count"] for row in await self._sessions.fetch("count_open_incidents")}
 
+    async def take_turn(self, name: str, now: datetime, before: datetime) -> bool:
+        """Take a turn, if the last one was taken at `before` or earlier; only one node gets it."""
+        times = {"now": _sortable(now), "before": _sortable(before)}
+        return bool(await self._sessions.transact(lambda session: session.execute("take_turn", name=name, **times)))
+
+    async def last_turn(self, name: str) -> datetime | None:
+        """Return when a turn was taken last."""
+        rows = await self._sessions.fetch("last_turn", name=name)
+        return next((datetime.fromisoformat(row["value"]) for row in rows), None)
+
     async def forget(self, before: datetime, limit: int) -> int:
         """Delete up to `limit` incidents that were resolved before then; return how many."""
         ids = [row["id"] for row in await self._sessions.fetch("old_incidents", before=before, limit=limit)]
         return len(await self._sessions.write("forget_incidents", ids=ids)) if ids else 0
+
+
+def _sortable(at: datetime) -> str:
+    """Return a UTC time as text that sorts by time."""
+    return at.isoformat(timespec="microseconds")
 
 
 def _signals(rows: Iterable[Row]) -> dict[UUID, Signal]:

@@ -294,3 +294,10 @@ select id from hourbell.incidents where resolved_at < :before order by resolved_
 
 -- name: forget_incidents
 delete from hourbell.incidents where id = any(:ids::uuid[]) returning id
+
+-- name: take_turn
+insert into hourbell.meta (key, value) values (:name, :now)
+on conflict (key) do update set value = excluded.value where hourbell.meta.value <= :before
+
+-- name: last_turn
+select value from hourbell.meta where key = :name
