@@ -123,7 +123,7 @@ def test_one_ready_node_is_enough(outside: Outside) -> None:
     assert outside.messages == []
 
 
-def test_from_cron_a_state_file_remembers_what_was_told(outside: Outside, tmp_path: Path) -> None:
+def test_from_cron_a_state_file_remembers_notifications(outside: Outside, tmp_path: Path) -> None:
     state = ("--state", str(tmp_path / "watch.json"), "--after", "1s")
     outside.status = 503
     first = once(outside, *state)
@@ -138,7 +138,7 @@ def test_from_cron_a_state_file_remembers_what_was_told(outside: Outside, tmp_pa
     assert outside.events == ["incident.opened", "incident.resolved"]
 
 
-def test_from_cron_without_state_each_look_tells(outside: Outside) -> None:
+def test_from_cron_without_state_each_look_notifies(outside: Outside) -> None:
     outside.status = 503
 
     assert (once(outside), once(outside)) == (1, 1)

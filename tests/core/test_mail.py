@@ -67,6 +67,6 @@ def test_a_mail_address_is_taken_as_it_is(text: str) -> None:
         "a" * 260 + "@b",
     ],
 )
-def test_what_is_no_mail_address_is_refused(text: str) -> None:
+def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"ops@example\.com"):
         parse_mail_address(text)

@@ -64,7 +64,7 @@ async def look(monitor: Monitor, minutes: int, *nodes: MonitoredNode) -> None:
         monitor.now += MINUTE
 
 
-async def test_of_several_nodes_one_pings_in_each_interval() -> None:
+async def test_one_of_several_nodes_pings_in_each_interval() -> None:
     monitor = Monitor()
     await look(monitor, 3, monitor.node(), monitor.node())
 
@@ -79,7 +79,7 @@ async def test_a_node_that_does_not_work_is_silent_while_another_one_works() -> 
     assert monitor.pings.count("/x") == 10
 
 
-async def test_if_no_node_works_the_monitor_is_told_why() -> None:
+async def test_without_a_working_node_the_monitor_gets_the_reasons() -> None:
     monitor = Monitor()
     node = monitor.node()
     await look(monitor, 1, node)

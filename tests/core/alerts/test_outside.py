@@ -1,4 +1,4 @@
-"""When a watcher outside tells that no node is ready."""
+"""Notifications of a watcher outside: no node is ready, and one is again."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -54,7 +54,7 @@ def test_the_text_says_what_was_seen_and_offers_no_command_that_needs_a_node() -
     assert text.commands == ()
 
 
-def test_what_was_told_survives_as_json() -> None:
+def test_a_notification_survives_as_json() -> None:
     assert Notified.from_json(NOTIFIED.to_json()) == NOTIFIED
 
 

@@ -13,7 +13,7 @@ _EXAMPLE = "write smtp://user:password@mail.example.com:587, or smtps://… for 
 
 
 class Security(StrEnum):
-    """How a connection to a mail server is protected."""
+    """The protection of a connection to a mail server."""
 
     TLS = "tls"  # from the first byte
     STARTTLS = "starttls"  # required before login and message
