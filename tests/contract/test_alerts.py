@@ -548,3 +548,17 @@ async def test_a_turn_is_taken_by_one_node_until_it_is_old(alerts: AlertStore) -
     assert (first, again, later) == (True, False, True)
     assert await alerts.last_turn("ping") == T0 + MINUTE
     assert await alerts.last_turn("another") is None
+
+
+async def test_the_end_of_recovery_mode_sums_up_runs_and_skips(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs
+) -> None:
+    await add_channel(people)
+    kinds = (IncidentKind.RECOVERY,)
+    await alerts.watch_keys(T0, kinds, [Trouble("recovery", IncidentKind.RECOVERY, T0, "12 runs are late", "a")])
+    await fail(store, control, await add_job(control), T0, 2)
+    [ended] = await alerts.watch_keys(T0 + HOUR, kinds, [])
+
+    assert ended.move is Move.RESOLVE
+    assert "2 runs ended" in ended.incident.error
+    assert "0 succeeded, 2 failed; 0 scheduled times were skipped" in ended.incident.error

@@ -6,6 +6,7 @@ that see the same write it once (`store/alerts.py`).
 """
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -108,7 +109,10 @@ class Watcher:
         """Return the late jobs that were not watched just now."""
         found = await self._store.late_jobs(now, _LATE_LIMIT)
         self._late_runs = LateRuns(
-            sum(each.runs for each in found), len(found), min((each.oldest_at for each in found), default=None)
+            sum(each.runs for each in found),
+            len(found),
+            min((each.oldest_at for each in found), default=None),
+            Counter(each.catch_up for each in found),
         )
         known = {each.job_id: self._late.get(each.job_id, float("-inf")) for each in found}
         due = [job_id for job_id, at in known.items() if elapsed - at >= _AGAIN]
@@ -183,8 +187,12 @@ class Watcher:
         outage = await self._store.last_outage(now - AFTER_OUTAGE)
         recovering = recovery(late, active, now, is_on=is_on, outage=outage)
         troubles += [recovering] if recovering is not None else []
-        self._report(await self._store.watch_keys(now, kinds, troubles))
+        results = await self._store.watch_keys(now, kinds, troubles)
+        self._report(results)
         self._note_recovery(is_on=recovering is not None)
+        for each in results:
+            if each.incident.kind is IncidentKind.RECOVERY and each.incident.is_resolved:
+                log.info("recovery_finished", extra={"summary": each.incident.error})
 
     async def _unserved(self, nodes: Sequence[WatchedNode], now: datetime) -> list[tuple[str, datetime]]:
         served = {lane for node in nodes if now - node.beat_at <= self._live_for for lane in node.lanes}

@@ -25,7 +25,7 @@ from hourbell.core.alerts.incident import Incident, Trouble, channel_key, notifi
 from hourbell.core.alerts.kinds import Event, IncidentKind
 from hourbell.core.alerts.message import IncidentSummary, JobSummary, Message, RunSummary
 from hourbell.core.alerts.policy import AlertPolicy, policy_for
-from hourbell.core.alerts.scheduler import RECOVERY_KEY
+from hourbell.core.alerts.scheduler import AFTER_OUTAGE, RECOVERY_KEY, RecoverySummary
 from hourbell.core.alerts.watch import ONE_DAY, Decision, Move, watch
 from hourbell.core.run.policies import Rank
 from hourbell.core.run.run import NewRun
@@ -47,6 +47,7 @@ MAX_AGE = timedelta(hours=24)  # of a message that cannot be delivered
 NAMED_JOBS = 10  # of a group, in a message
 SEEN_INTERVAL = timedelta(minutes=1)  # how often `last_at` is written while nothing else changes
 CHANNEL_FAILURES = 3  # attempts of a message, before the channel counts as failing
+MAX_COUNTED_RUNS = 100_000  # of the summary of recovery mode
 _NOBODY = UUID(int=0)
 _FIRST_VERSION = 1  # of a channel's system job, which never changes
 
@@ -66,6 +67,7 @@ class LateJob:
     job_id: UUID
     runs: int
     oldest_at: datetime
+    catch_up: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,9 @@ class AlertStore:
             found = {trouble.key: trouble for trouble in troubles}
             name, policy = policy_for("", watching.policies)
             opened = await watching.openings(found.keys() - known.keys())
+            if RECOVERY_KEY in known and RECOVERY_KEY not in found:
+                summary = await _recovery_summary(session, known[RECOVERY_KEY], now)
+                known[RECOVERY_KEY] = replace(known[RECOVERY_KEY], error=str(summary))
             for key in sorted({*known, *found}):
                 await watching.decide(found.get(key), name, policy, known.get(key), opened.get(key, 0))
             return watching.results
@@ -160,7 +165,7 @@ class AlertStore:
     async def late_jobs(self, now: datetime, limit: int) -> list[LateJob]:
         """Return jobs with runs that wait past their `late_after`; the oldest runs of each lane are looked at."""
         rows = await self._sessions.fetch("late_jobs", now=now, per_lane=limit, limit=limit)
-        return [LateJob(row["job_id"], row["runs"], row["oldest_at"]) for row in rows]
+        return [LateJob(row["job_id"], row["runs"], row["oldest_at"], row["catch_up"]) for row in rows]
 
     async def slow_jobs(self, before: datetime, limit: int) -> list[UUID]:
         """Return jobs with a run that has been running since before then."""
@@ -247,6 +252,18 @@ class AlertStore:
         """Delete up to `limit` incidents that were resolved before then; return how many."""
         ids = [row["id"] for row in await self._sessions.fetch("old_incidents", before=before, limit=limit)]
         return len(await self._sessions.write("forget_incidents", ids=ids)) if ids else 0
+
+
+async def _recovery_summary(session: Session, incident: Incident, now: datetime) -> RecoverySummary:
+    """Count the runs that ended, and the times that were skipped, in recovery mode or because of its outage."""
+    outage = next(iter(await session.fetch("last_outage", since=incident.opened_at - AFTER_OUTAGE)), None)
+    began_at = incident.opened_at if outage is None else min(incident.opened_at, outage["ended_at"])
+    rows = await session.fetch("recovery_runs", since=began_at, limit=MAX_COUNTED_RUNS)
+    ended = {row["state"]: int(row["count"]) for row in rows}
+    missed_since = began_at if outage is None else outage["started_at"]
+    [skips] = await session.fetch("recovery_skips", since=missed_since, limit=MAX_COUNTED_RUNS)
+    succeeded, failed = ended.get("succeeded", 0), ended.get("failed", 0)
+    return RecoverySummary(now - began_at, sum(ended.values()), succeeded, failed, int(skips["skipped"]))
 
 
 def _sortable(at: datetime) -> str:

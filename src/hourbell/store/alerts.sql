@@ -103,6 +103,15 @@ select plan_at from hourbell.jobs where plan_at is not null and deleted_at is nu
 -- name: last_outage
 select started_at, ended_at from hourbell.outages where ended_at > :since order by ended_at desc limit 1
 
+-- name: recovery_runs
+-- Ended runs since then, as far as they are counted.
+select state, count(*) as count
+from (
+    select state, lane from hourbell.runs where finished_at >= :since order by finished_at limit :limit
+) as r
+where lane not like 'channel:%'
+group by state
+
 -- name: watched_nodes
 select id, host, started_at, beat_at, lanes from hourbell.nodes
 

@@ -9,6 +9,7 @@ from hourbell.core.alerts.scheduler import (
     GONE_AFTER,
     LateRuns,
     NodeFacts,
+    RecoverySummary,
     failing_channel,
     recovery,
     silent_nodes,
@@ -98,3 +99,23 @@ def test_an_outage_that_has_just_ended_is_recovery_mode(lasted: timedelta, ago: 
 
     assert (trouble is not None) is is_trouble
     assert trouble is None or trouble.error.startswith("the scheduler was down for 1")
+
+
+def test_the_policies_of_late_jobs_are_in_the_text() -> None:
+    late = LateRuns(15, 14, T0, {"latest": 12, "all": 1, "none": 1})
+    found = recovery(late, 14, T0 + MINUTE, is_on=False)
+
+    assert found is not None
+    assert found.error == (
+        "15 runs of 14 jobs are late, the oldest by 1m (12 jobs with a run of the newest missed time only, "
+        "1 job with a run of every missed time, 1 job with no run of a missed time)"
+    )
+
+
+def test_the_summary_of_a_recovery_has_counts_duration_and_rate() -> None:
+    summary = RecoverySummary(timedelta(seconds=130, microseconds=5), 1_204, 1_180, 24, 96)
+
+    assert str(summary) == (
+        "caught up in 2m10s: 1,204 runs ended (9.3 a second), 1,180 succeeded, 24 failed; "
+        "96 scheduled times were skipped"
+    )

@@ -1,7 +1,7 @@
 """Troubles of Hourbell itself: silent nodes, lanes nobody serves, channels that fail, many late runs."""
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -9,6 +9,7 @@ from hourbell.core.alerts.incident import MAX_ERROR_CHARACTERS, Trouble, channel
 from hourbell.core.alerts.kinds import IncidentKind
 from hourbell.core.run.error_line import error_line
 from hourbell.core.run.fingerprint import fingerprint_of
+from hourbell.core.run.policies import CatchUp
 from hourbell.core.values.readers import show_duration
 
 RECOVERY_KEY, PLANNING_KEY = "recovery", "planning"
@@ -20,6 +21,12 @@ UNSERVED_FOR = timedelta(seconds=60)
 LONG_OUTAGE, AFTER_OUTAGE = timedelta(minutes=1), timedelta(seconds=30)
 CHANNEL_SILENT = timedelta(seconds=30)
 _SECOND = timedelta(seconds=1)
+_EFFECTS = {
+    CatchUp.LATEST: "with a run of the newest missed time only",
+    CatchUp.EARLIEST: "with a run of the oldest missed time only",
+    CatchUp.ALL: "with a run of every missed time",
+    CatchUp.NONE: "with no run of a missed time",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,34 @@ class LateRuns:
     runs: int = 0
     jobs: int = 0
     oldest_at: datetime | None = None
+    policies: Mapping[str, int] = field(default_factory=dict)  # how many of the jobs have which catch-up policy
+
+    @property
+    def effect(self) -> str:
+        """The effect of the catch-up policies of the late jobs on missed times, in words."""
+        counts = sorted(self.policies.items(), key=lambda item: -item[1])
+        return ", ".join(f"{_jobs(count)} {_EFFECTS[CatchUp(policy)]}" for policy, count in counts)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverySummary:
+    """The numbers of a recovery that is over."""
+
+    duration: timedelta
+    ended: int
+    succeeded: int
+    failed: int
+    skipped: int
+
+    @property
+    def runs_per_second(self) -> float:
+        return self.ended / max(self.duration.total_seconds(), 1.0)
+
+    def __str__(self) -> str:
+        return (
+            f"caught up in {_shown(self.duration)}: {self.ended:,} runs ended ({self.runs_per_second:,.1f} a second), "
+            f"{self.succeeded:,} succeeded, {self.failed:,} failed; {self.skipped:,} scheduled times were skipped"
+        )
 
 
 def silent_nodes(nodes: Collection[NodeFacts], now: datetime, silent_after: timedelta) -> Iterator[Trouble]:
@@ -104,7 +139,8 @@ def recovery(
         texts.append(f"the scheduler was down for {_shown(outage[1] - outage[0])}")
     if late.oldest_at is not None:
         age = _shown(now - late.oldest_at)
-        texts.append(f"{late.runs} runs of {late.jobs} jobs are late, the oldest by {age}")
+        effect = f" ({late.effect})" if late.policies else ""
+        texts.append(f"{late.runs} runs of {_jobs(late.jobs)} are late, the oldest by {age}{effect}")
     return Trouble(
         RECOVERY_KEY,
         IncidentKind.RECOVERY,
@@ -114,6 +150,10 @@ def recovery(
         count=late.runs,
         group_size=late.jobs,
     )
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count} jobs"
 
 
 def _shown(span: timedelta) -> str | float:

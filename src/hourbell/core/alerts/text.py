@@ -134,7 +134,8 @@ def _fields(message: Message, incident: IncidentSummary) -> Iterator[tuple[str, 
         yield "Jobs", _names(incident)
     if incident.kind is IncidentKind.FAILED:
         yield "Host", incident.lane or ""
-    yield "Error", error_line(incident.error or (run.error if run is not None else "") or "")
+    what = "Summary" if incident.kind is IncidentKind.RECOVERY else "Error"
+    yield what, error_line(incident.error or (run.error if run is not None else "") or "")
     if message.event is Event.RESOLVED:
         yield "Lasted", f"from {_at(incident.opened_at, zone)}{_until(incident, zone)}"
         yield "Resolved by", incident.resolved_by or ""

@@ -107,7 +107,7 @@ with recursive lanes as (
     from lanes l
     where l.lane is not null
 )
-select r.job_id, count(*) as runs, min(r.scheduled_at) as oldest_at
+select r.job_id, count(*) as runs, min(r.scheduled_at) as oldest_at, min(j.catch_up) as catch_up
 from lanes l
 cross join generate_series(0, 3) as p(rank)
 cross join lateral (
@@ -122,3 +122,12 @@ where l.lane is not null and r.attempt = 0 and r.kind in ('scheduled', 'manual')
   and r.scheduled_at + j.late_after <= :now and j.managed_by <> 'system'
 group by r.job_id
 limit :limit
+
+-- name: recovery_skips
+select coalesce(sum(count), 0)::bigint as skipped
+from (
+    select count from hourbell.skips
+    where reason in ('missed', 'window') and last_at >= :since
+      and date_trunc('hour', last_at at time zone 'UTC') >= date_trunc('hour', :since::timestamptz at time zone 'UTC')
+    limit :limit
+) as s

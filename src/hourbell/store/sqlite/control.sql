@@ -96,7 +96,7 @@ with recursive found as (
 ), ranks (rank) as (
     values (0), (1), (2), (3)
 )
-select r.job_id, count(*) as runs, min(r.scheduled_at) as oldest_at
+select r.job_id, count(*) as runs, min(r.scheduled_at) as oldest_at, min(j.catch_up) as catch_up
 from found
 cross join ranks
 join hourbell_runs r on r.rowid in (
@@ -110,3 +110,12 @@ where r.attempt = 0 and r.kind in ('scheduled', 'manual') and r.scheduled_at + j
   and j.managed_by <> 'system'
 group by r.job_id
 limit :limit
+
+-- name: recovery_skips
+select coalesce(sum(count), 0) as skipped
+from (
+    select count from hourbell_skips indexed by hourbell_skips_lost
+    where reason in ('missed', 'window') and last_at >= :since
+      and last_at - last_at % 3600000000 >= :since - :since % 3600000000
+    limit :limit
+)
