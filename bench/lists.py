@@ -26,8 +26,8 @@ from bench.limits.filled import filling
 from bench.limits.server import Server
 from bench.report import Benchmark, Cell, Column, Kind, Report, Table
 from bench.sizes import given, size
-from hourbell.store.list_pages import numbered
-from hourbell.store.list_reader import ListStore
+from hourbell.store.lists.pages import numbered
+from hourbell.store.lists.reader import ListStore
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.lists import PostgresListStore
 from hourbell.store.sqlite.lists import SqliteListStore

@@ -34,8 +34,8 @@ from hourbell.api import render
 from hourbell.control.timeline import Timelines, TimelineSort
 from hourbell.core.run.attention import Attention
 from hourbell.core.run.timeline import Window
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import JobQuery
+from hourbell.store.lists.query import JobQuery
+from hourbell.store.lists.reader import ListStore
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.lists import PostgresListStore
 from hourbell.store.sqlite.lists import SqliteListStore

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hourbell.store.access import AccessStore
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
+from hourbell.store.control.access import AccessStore
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.reader import ListStore
 from tests.backends import EACH
 from tests.database import BACKENDS, Database, PostgresDatabase
 from tests.server import SERVER_FOLDER, remove_server, reserve_folder, use_memory_for_files

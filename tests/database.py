@@ -14,20 +14,20 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from hourbell.store.access import AccessStore
-from hourbell.store.alert_verbs import AlertVerbs
-from hourbell.store.alerts import AlertStore
-from hourbell.store.audit_chain import AuditChainStore
+from hourbell.store.alerts.verbs import AlertVerbs
+from hourbell.store.alerts.watching import AlertStore
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
+from hourbell.store.control.access import AccessStore
+from hourbell.store.control.audit_chain import AuditChainStore
+from hourbell.store.control.secrets import SecretStore
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.reader import ListStore
 from hourbell.store.migrations import Migration, load_migrations
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.engine import PostgresEngineStore
 from hourbell.store.postgres.lists import PostgresListStore
 from hourbell.store.postgres.migrate import PACKAGE, migrate
 from hourbell.store.postgres.session import PostgresSessions
-from hourbell.store.secrets import SecretStore
 from tests.server import server_url
 from tests.sqlite_database import SqliteDatabase
 

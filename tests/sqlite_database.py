@@ -11,13 +11,13 @@ from typing import Any
 
 import apsw
 
-from hourbell.store.access import AccessStore
-from hourbell.store.alert_verbs import AlertVerbs
-from hourbell.store.alerts import AlertStore
-from hourbell.store.audit_chain import AuditChainStore
-from hourbell.store.control import ControlStore
+from hourbell.store.alerts.verbs import AlertVerbs
+from hourbell.store.alerts.watching import AlertStore
+from hourbell.store.control.access import AccessStore
+from hourbell.store.control.audit_chain import AuditChainStore
+from hourbell.store.control.secrets import SecretStore
+from hourbell.store.control.store import ControlStore
 from hourbell.store.migrations import Migration
-from hourbell.store.secrets import SecretStore
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from hourbell.store.sqlite.lists import SqliteListStore
 from hourbell.store.sqlite.migrate import migrate

@@ -8,9 +8,9 @@ import pytest
 from hourbell.core.job.body import parse_job
 from hourbell.core.run.plan import plan
 from hourbell.sql import Statement, insert_job
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import BY, MINUTE, PASS, SECOND, T0, a_job, add_job
 from tests.database import Database, PostgresDatabase
 

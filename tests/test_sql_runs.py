@@ -10,9 +10,9 @@ from hourbell.core.run.plan import plan
 from hourbell.core.run.policies import Delivery, Overlap, Priority
 from hourbell.core.run.run import manual_run_id
 from hourbell.sql import Statement, trigger_job
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Wake
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import BY, HOUR, MINUTE, PASS, T0, add_job
 from tests.contract.test_wakes import hears, listening
 from tests.database import Database, PostgresDatabase

@@ -20,7 +20,7 @@ import uvloop
 
 from hourbell.core.job.target import parse_target
 from hourbell.core.schedule import Schedule
-from hourbell.store.queries import load_queries
+from hourbell.store.sql.queries import load_queries
 
 _AT_ONCE = 1_000
 _BY = "bench"

@@ -11,8 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.run.states import RunState
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import JobQuery, JobSort, JobState, ListPosition, RunList, RunQuery
+from hourbell.store.lists.query import JobQuery, JobSort, JobState, ListPosition, RunList, RunQuery
+from hourbell.store.lists.reader import ListStore
 
 LIMIT = 50
 T0 = datetime(2100, 1, 1, tzinfo=UTC)  # nothing is due while this is read

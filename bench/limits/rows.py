@@ -17,7 +17,7 @@ import apsw
 import asyncpg
 import uvloop
 
-from hourbell.store.queries import load_queries
+from hourbell.store.sql.queries import load_queries
 
 _NODE = UUID(int=1)
 _LEASE = timedelta(seconds=60)

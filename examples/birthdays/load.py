@@ -25,8 +25,8 @@ from hourbell.core.run.policies import CatchUp, RetryPolicy
 from hourbell.receiver import Verifier
 from hourbell.sealing import Plain
 from hourbell.settings import Settings, SettingsError, load_settings
-from hourbell.store.actor import Actor
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict, StoreUnavailable
 from hourbell.wiring import open_secrets, open_stores
 

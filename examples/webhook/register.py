@@ -9,7 +9,7 @@ from hourbell.core.job.definition import Definition
 from hourbell.core.run.policies import RetryPolicy
 from hourbell.core.values.readers import read_duration
 from hourbell.settings import Settings, SettingsError, load_settings
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from hourbell.store.errors import Conflict, StoreUnavailable
 from hourbell.wiring import open_stores
 

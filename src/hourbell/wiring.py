@@ -40,17 +40,17 @@ from hourbell.metrics import Metrics
 from hourbell.private_files import exposure, read_with_mode
 from hourbell.sealing import KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
-from hourbell.store.access import AccessStore
-from hourbell.store.alert_verbs import AlertVerbs
-from hourbell.store.alerts import AlertStore
-from hourbell.store.audit_chain import AuditChainStore, Verdict, verify_chain
+from hourbell.store.alerts.verbs import AlertVerbs
+from hourbell.store.alerts.watching import AlertStore
 from hourbell.store.base import LIVE_FOR, EngineStore, TransactionStore
-from hourbell.store.control import ControlStore
+from hourbell.store.control.access import AccessStore
+from hourbell.store.control.audit_chain import AuditChainStore, Verdict, verify_chain
+from hourbell.store.control.secrets import SecretStore
+from hourbell.store.control.store import ControlStore
 from hourbell.store.doctor import DoctorStore, Examined, Expectations, compare_clocks, examine
 from hourbell.store.errors import StoreLost, StoreUnavailable
-from hourbell.store.list_reader import ListStore
+from hourbell.store.lists.reader import ListStore
 from hourbell.store.migrations import Migration, MigrationError, load_migrations, pending
-from hourbell.store.secrets import SecretStore
 from hourbell.targets.base import Target
 from hourbell.targets.task import Task, TaskTarget
 

@@ -22,8 +22,8 @@ from hourbell.api.session_cookie import COOKIE, SessionCookies
 from hourbell.control.access import Access
 from hourbell.core.access.roles import Role
 from hourbell.core.values.networks import Network
-from hourbell.store.access import AccessStore
-from hourbell.store.actor import Request
+from hourbell.store.control.access import AccessStore
+from hourbell.store.control.actor import Request
 from hourbell.store.sqlite.session import SqliteSessions
 from tests.sqlite_database import SqliteDatabase
 

@@ -10,7 +10,7 @@ from hourbell.api.cross_site import sign_of_proxy
 from hourbell.core.access.roles import Role
 from hourbell.core.access.token_text import token_text
 from hourbell.core.values.networks import parse_networks
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.api.house import SAME, House, open_house
 
 pytestmark = pytest.mark.anyio

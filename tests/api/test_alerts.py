@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hourbell.core.run.settle import Failed
-from hourbell.store.alerts import AlertStore
+from hourbell.store.alerts.watching import AlertStore
 from hourbell.store.base import LaneDemand
 from tests.api.whole import HOOK, T0, Whole, whole_api
 from tests.contract.steps import HOUR, MINUTE, NODE, finish

@@ -17,7 +17,7 @@ from hourbell.api.limits import HeldBytes, Limits, import_limits, stream_limits
 from hourbell.control.history import History
 from hourbell.core.access.roles import Role
 from hourbell.core.access.token_text import token_text
-from hourbell.store.lists import Overview
+from hourbell.store.lists.query import Overview
 from tests.api.failing import fail_waiting_runs
 from tests.api.house import House
 from tests.api.test_events import LiveApi, live_api  # noqa: F401 - a fixture

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from hourbell.core.access.roles import Role
-from hourbell.store.access import AccessStore, IdempotencyRecord
+from hourbell.store.control.access import AccessStore, IdempotencyRecord
 from hourbell.store.errors import StoreUnavailable
 from tests.api.house import House, open_house
 

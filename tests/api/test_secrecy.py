@@ -13,7 +13,7 @@ import pytest
 from hourbell.api.session_cookie import COOKIE
 from hourbell.core.access.roles import Role
 from hourbell.sealing import Plain
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.api.document import distinct_operations
 from tests.api.whole import HOOK, Whole, a_job, whole_api
 from tests.backends import ONE_IN_A_FILE

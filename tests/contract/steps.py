@@ -15,9 +15,9 @@ from hourbell.core.run.policies import CatchUp, Rank
 from hourbell.core.run.run import NewRun, Run
 from hourbell.core.run.settle import Outcome, Settlement, Succeeded, settle, settle_lost
 from hourbell.core.schedule import Occurrence
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, LaneDemand, Node, Saved, SettledAttempt
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(**{unit: 1}) for unit in ("seconds", "minutes", "hours", "days"))

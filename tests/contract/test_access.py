@@ -6,9 +6,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from hourbell.core.access.roles import Role
-from hourbell.store.access import AccessStore, EndedSession, Token
-from hourbell.store.actor import Actor, Request
-from hourbell.store.control import ControlStore
+from hourbell.store.control.access import AccessStore, EndedSession, Token
+from hourbell.store.control.actor import Actor, Request
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import AlreadyAsked
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_job
 from tests.database import Database

@@ -16,11 +16,11 @@ from hourbell.core.alerts.watch import GROUP_WAIT, Move, acknowledge, resolve_by
 from hourbell.core.job.definition import Job
 from hourbell.core.run.settle import Failed, Succeeded
 from hourbell.core.run.states import RunState
-from hourbell.store.actor import Actor
-from hourbell.store.alert_verbs import AlertVerbs, IncidentQuery
-from hourbell.store.alerts import AlertStore, WatchResult
+from hourbell.store.alerts.verbs import AlertVerbs, IncidentQuery
+from hourbell.store.alerts.watching import AlertStore, WatchResult
 from hourbell.store.base import EngineStore, LaneDemand
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import (
     BY,
     DAY,

@@ -9,9 +9,9 @@ import pytest
 
 from hourbell.core.job.definition import Definition
 from hourbell.sealing import Sealed
-from hourbell.store.actor import Actor
-from hourbell.store.bundles import Applied, Bundle, JobEntry, NewSecret, Rights
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.bundles import Applied, Bundle, JobEntry, NewSecret, Rights
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
 from tests.contract.steps import BY, HOUR, T0, a_job, add_job
 from tests.database import Database

@@ -10,11 +10,11 @@ from hourbell.core.run.attention import GROUPS, Attention
 from hourbell.core.run.settle import Failed
 from hourbell.core.run.states import RunState, SkipReason
 from hourbell.core.run.timeline import RunCount, Window
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import JobQuery, ListPosition
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.query import JobQuery, ListPosition
+from hourbell.store.lists.reader import ListStore
 from hourbell.store.sqlite.values import microseconds
 from tests.contract.steps import (
     BY,
@@ -258,7 +258,7 @@ async def test_the_oldest_ready_run_that_may_begin_leads_its_lane(
 async def test_more_jobs_than_are_chosen_by_key_are_found_by_name(
     store: EngineStore, control: ControlStore, lists: ListStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hourbell.store.timeline_reader.MAX_CHOSEN_JOBS", 2)
+    monkeypatch.setattr("hourbell.store.lists.timeline_reader.MAX_CHOSEN_JOBS", 2)
     for name in "abcd":
         await a_waiting_job(store, control, name)
     await fail(store, count=3)

@@ -12,12 +12,12 @@ import pytest
 
 from hourbell.core.access.audit_chain import GRACE, LATE, AuditedChange, Link, SealKeys, extend_chain
 from hourbell.core.schedule import TZDATA_VERSION
-from hourbell.store.actor import Actor, Request
-from hourbell.store.audit_chain import PAGE_BYTES, AuditChainStore, Extended, Verdict, verify_chain
 from hourbell.store.base import Node
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor, Request
+from hourbell.store.control.audit_chain import PAGE_BYTES, AuditChainStore, Extended, Verdict, verify_chain
+from hourbell.store.control.store import ControlStore
 from hourbell.store.doctor import DoctorStore, Expectations, examine
-from hourbell.store.list_reader import ListStore
+from hourbell.store.lists.reader import ListStore
 from hourbell.store.migrations import load_migrations
 from hourbell.store.postgres.doctor import PostgresDoctorStore
 from hourbell.store.sqlite.doctor import SqliteDoctorStore

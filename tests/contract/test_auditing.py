@@ -11,10 +11,10 @@ import pytest
 from hourbell.core.run.plan import plan
 from hourbell.core.run.settle import Failed
 from hourbell.sealing import Sealed
-from hourbell.store.actor import Actor, Request
 from hourbell.store.base import EngineStore
-from hourbell.store.bundles import JobEntry, NewSecret
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor, Request
+from hourbell.store.control.bundles import JobEntry, NewSecret
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import AlreadyAsked, Conflict
 from tests.contract.steps import (
     BY,

@@ -7,11 +7,11 @@ import pytest
 
 from hourbell.core.run.policies import CatchUp, Delivery, Overlap, Priority, Rank
 from hourbell.core.run.run import scheduled_run_id
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
-from hourbell.store.list_reader import ListStore
+from hourbell.store.lists.reader import ListStore
 from tests.contract.steps import (
     BY,
     DAY,

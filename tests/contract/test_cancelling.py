@@ -5,9 +5,9 @@ from uuid import uuid4
 import pytest
 
 from hourbell.core.run.settle import Cancelled, Failed
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import BY, HOUR, T0, a_waiting_job, claim, finish, refusal, run_and_finish
 from tests.database import Database
 

@@ -11,9 +11,9 @@ from hourbell.core.run.plan import plan
 from hourbell.core.run.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.schedule import ScheduleError
 from hourbell.sealing import Sealed
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
 from tests.contract.steps import (
     BY,

@@ -8,9 +8,9 @@ import pytest
 from hourbell.core.run.policies import Overlap, Rank
 from hourbell.core.run.run import Run
 from hourbell.core.run.states import RunState
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, LaneDemand, LaneWork
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.settling import SQL
 from tests.contract.steps import (

@@ -16,10 +16,10 @@ from hourbell.core.run.policies import CatchUp, Overlap
 from hourbell.core.run.refresh import refresh
 from hourbell.core.run.settle import Failed
 from hourbell.core.schedule import TZDATA_VERSION
-from hourbell.store.access import Token
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, LaneDemand, Node
-from hourbell.store.control import ControlStore
+from hourbell.store.control.access import Token
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.doctor import MAX_JOB_ROWS, DoctorStore, Expectations, examine, since_skips
 from hourbell.store.migrations import load_migrations
 from hourbell.store.postgres.doctor import PostgresDoctorStore

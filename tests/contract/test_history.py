@@ -10,11 +10,11 @@ from hourbell.core.run.plan import Plan, Skip
 from hourbell.core.run.policies import Rank
 from hourbell.core.run.run import NewRun
 from hourbell.core.run.states import RunState, SkipReason
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import EndedRun, SkipView
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.query import EndedRun, SkipView
+from hourbell.store.lists.reader import ListStore
 from tests.contract.steps import (
     BY,
     DAY,
@@ -223,7 +223,7 @@ async def test_late_runs_come_worst_first(store: EngineStore, control: ControlSt
 async def test_late_runs_are_found_however_many_ended_since(
     store: EngineStore, control: ControlStore, lists: ListStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hourbell.store.list_reader.LATE_WINDOW", 3)
+    monkeypatch.setattr("hourbell.store.lists.reader.LATE_WINDOW", 3)
     await a_waiting_job(store, control, "late")
     await run_and_finish(store, now=T0 + HOUR)
     punctual = await add_job(control, "punctual", now=T0 + DAY, lane="b")

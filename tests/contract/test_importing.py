@@ -10,10 +10,10 @@ import pytest
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.target import lane_of
 from hourbell.core.run.policies import CatchUp
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.bundles import Imported, ImportResult, JobEntry, Rights
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.bundles import Imported, ImportResult, JobEntry, Rights
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_job, add_job, plan_all
 from tests.database import Database, PostgresDatabase

@@ -5,9 +5,9 @@ from uuid import UUID
 import pytest
 
 from hourbell.core.run.settle import Failed
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import BY, HOUR, MINUTE, SECOND, T0, a_waiting_job, claim, finish, run_and_finish
 
 pytestmark = pytest.mark.anyio

@@ -14,10 +14,10 @@ import pytest
 from hourbell.core.run.attention import GROUPS, Attention
 from hourbell.core.run.states import RunState
 from hourbell.core.run.timeline import Window
-from hourbell.store.list_pages import numbered
-from hourbell.store.list_reader import ListStore
-from hourbell.store.list_statements import Wanted
-from hourbell.store.lists import ChangeMark, JobQuery, JobSort, JobState, ListPosition, RunList, RunQuery
+from hourbell.store.lists.pages import numbered
+from hourbell.store.lists.query import ChangeMark, JobQuery, JobSort, JobState, ListPosition, RunList, RunQuery
+from hourbell.store.lists.reader import ListStore
+from hourbell.store.lists.statements import Wanted
 from hourbell.store.postgres.lists import PostgresListStore
 from hourbell.store.rows import Row
 from hourbell.store.sqlite.lists import SqliteListStore

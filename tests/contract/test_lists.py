@@ -11,11 +11,11 @@ import pytest
 
 from hourbell.core.job.definition import Job
 from hourbell.core.run.settle import Failed
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import JobQuery, JobSort, JobState, JobView, ListPosition
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.query import JobQuery, JobSort, JobState, JobView, ListPosition
+from hourbell.store.lists.reader import ListStore
 from tests.contract.steps import (
     BY,
     DAY,

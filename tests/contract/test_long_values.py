@@ -7,11 +7,11 @@ import pytest
 
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.run.settle import Succeeded
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, RunList, RunQuery, RunView
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.query import MAX_LISTED_BYTES, JobQuery, JobSort, RunList, RunQuery, RunView
+from hourbell.store.lists.reader import ListStore
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, a_waiting_job, add_job, changed, claim, finish
 
 pytestmark = pytest.mark.anyio
@@ -174,7 +174,7 @@ async def test_the_forecast_reads_no_payloads(control: ControlStore, lists: List
 async def test_pages_of_stuck_and_of_late_runs_meet(
     store: EngineStore, control: ControlStore, lists: ListStore
 ) -> None:
-    from hourbell.store.lists import Late, ListPosition
+    from hourbell.store.lists.query import Late, ListPosition
 
     await a_waiting_job(store, control, count=5)
     stuck = await lists.stuck_runs(T0 + DAY, 10)

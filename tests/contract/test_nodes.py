@@ -8,9 +8,9 @@ import pytest
 
 from hourbell.core.run.policies import Delivery
 from hourbell.core.run.settle import Failed
-from hourbell.store.actor import Actor
 from hourbell.store.base import Backlog, EngineStore, LeaseKey, Tzdata
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import (
     BY,
     DAY,

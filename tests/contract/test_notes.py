@@ -9,9 +9,9 @@ from hourbell.core.run.run import Run
 from hourbell.core.run.settle import Failed
 from hourbell.core.run.states import RunState
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import ChangedRun, Progress, RunList, RunQuery
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.query import ChangedRun, Progress, RunList, RunQuery
+from hourbell.store.lists.reader import ListStore
 from tests.contract.steps import DAY, HOUR, MINUTE, SECOND, T0, a_waiting_job, claim, finish, lose
 from tests.database import Database
 

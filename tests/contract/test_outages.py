@@ -8,7 +8,7 @@ import pytest
 
 from hourbell.core.run.outages import Outage, OutageOf
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import DAY, HOUR, MINUTE, NODE, OTHER_NODE, SECOND, T0, a_node, add_job
 from tests.database import Database
 

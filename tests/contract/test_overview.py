@@ -6,12 +6,12 @@ import pytest
 
 from hourbell.core.run.settle import Failed
 from hourbell.core.run.states import RunState
-from hourbell.store.actor import Actor, Request
 from hourbell.store.base import EngineStore
-from hourbell.store.bundles import JobEntry
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import ChangedJob, ChangedRun, ChangeMark, Changes, Overview
+from hourbell.store.control.actor import Actor, Request
+from hourbell.store.control.bundles import JobEntry
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.query import ChangedJob, ChangedRun, ChangeMark, Changes, Overview
+from hourbell.store.lists.reader import ListStore
 from tests.contract.steps import (
     BY,
     DAY,

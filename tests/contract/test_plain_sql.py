@@ -7,9 +7,9 @@ import pytest
 
 from hourbell.core.run.plan import plan
 from hourbell.core.run.policies import Overlap
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Planned
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, PASS, SECOND, T0, a_waiting_job, add_job, claim, plan_all
 from tests.database import Database, Row
 

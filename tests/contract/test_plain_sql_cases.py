@@ -18,8 +18,8 @@ import pytest
 from hourbell.control.explain import Verdict, explain
 from hourbell.core.job.definition import Job
 from hourbell.core.run.policies import CatchUp
-from hourbell.store.actor import Actor
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import BY, MINUTE, SECOND, plan_all
 from tests.database import BACKENDS, Database, Row
 from tests.simulation.oracle import EPOCH, instants_of, microseconds

@@ -10,11 +10,11 @@ from hourbell.control.explain import Verdict, explain
 from hourbell.core.job.definition import Job
 from hourbell.core.run.plan import Plan, plan
 from hourbell.core.run.policies import Overlap
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import RunList, RunQuery
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.query import RunList, RunQuery
+from hourbell.store.lists.reader import ListStore
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, PASS, SECOND, T0, add_backlog, add_job, plan_all
 from tests.database import Database, PostgresDatabase, Row
 

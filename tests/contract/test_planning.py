@@ -12,9 +12,9 @@ from hourbell.core.run.plan import Plan, Skip, plan
 from hourbell.core.run.policies import CatchUp, Overlap
 from hourbell.core.run.run import scheduled_run_id
 from hourbell.core.run.states import SkipReason
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import (
     BY,
     DAY,

@@ -10,9 +10,9 @@ from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.target import TargetError
 from hourbell.core.run.plan import Plan, Skip, plan
 from hourbell.core.run.states import SkipReason
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import BY, MINUTE, PASS, T0, add_job, plan_all
 from tests.database import Database
 from tests.sqlite_database import SqliteDatabase

@@ -9,7 +9,7 @@ from hourbell.core.run.plan import plan
 from hourbell.core.run.policies import Overlap, Priority
 from hourbell.core.run.settle import Cancelled, Failed, Succeeded
 from hourbell.core.schedule.zones import local_time_at
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.contract.steps import HOUR, MINUTE, PASS, T0, a_waiting_job, add_job, claim, finish
 from tests.database import PostgresDatabase
 

@@ -8,7 +8,7 @@ from hourbell.core.run.policies import Delivery, Overlap
 from hourbell.core.run.settle import Failed, Lost, Unstarted, settle, settle_lost
 from hourbell.core.run.states import Reason, RunState
 from hourbell.store.base import EngineStore, LeaseKey, Saved, SettledAttempt
-from hourbell.store.control import ControlStore
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import (
     DAY,
     HOUR,

@@ -7,12 +7,12 @@ import pytest
 
 from hourbell.core.run.settle import Failed
 from hourbell.core.run.states import Kind, RunState
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import ListPosition, RunList, RunQuery
+from hourbell.store.lists.query import ListPosition, RunList, RunQuery
+from hourbell.store.lists.reader import ListStore
 from tests.contract.steps import BY, HOUR, MINUTE, T0, a_waiting_job, add_job, claim, finish, refusal, run_and_finish
 from tests.database import Database
 

@@ -12,11 +12,11 @@ from hourbell.core.job.definition import Job
 from hourbell.core.run.policies import Overlap
 from hourbell.core.run.settle import Failed, Outcome, Succeeded
 from hourbell.core.run.states import ENDS, WAITING, RunState
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import ListPosition, RunList, RunQuery, RunView
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.query import ListPosition, RunList, RunQuery, RunView
+from hourbell.store.lists.reader import ListStore
 from tests.contract.steps import (
     BY,
     HOUR,

@@ -10,10 +10,10 @@ import pytest
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.secret_headers import OriginChange
 from hourbell.sealing import Sealed
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.bundles import Bundle, JobEntry, NewSecret, Rights
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.bundles import Bundle, JobEntry, NewSecret, Rights
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_job
 from tests.database import Database

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from hourbell.store.control.session import Session
 from hourbell.store.postgres.session import STATEMENTS as POSTGRES
-from hourbell.store.queries import load_queries
-from hourbell.store.session import Session
+from hourbell.store.sql.queries import load_queries
 from hourbell.store.sqlite.session import STATEMENTS as SQLITE
 from hourbell.store.sqlite.session import SqliteSessions
 from tests.database import PostgresDatabase

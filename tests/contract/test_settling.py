@@ -8,9 +8,9 @@ import pytest
 from hourbell.core.run.policies import Delivery
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import Answer, Cancelled, Failed, Interrupted, Outcome, Succeeded, Unstarted, settle
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, LeaseKey, Saved, SettledAttempt
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import (
     HOUR,
     MINUTE,

@@ -9,7 +9,7 @@ import pytest
 
 from hourbell.core.run.run import scheduled_run_id
 from hourbell.store.base import LaneDemand
-from hourbell.store.lists import ListPosition, RunList, RunQuery
+from hourbell.store.lists.query import ListPosition, RunList, RunQuery
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from hourbell.store.sqlite.values import microseconds
 from tests.contract.steps import HOUR, MINUTE, NODE, T0, add_backlog, plan_all, run_and_finish

@@ -13,7 +13,7 @@ import pytest
 
 from hourbell.core.job.definition import Job
 from hourbell.core.run.plan import Plan, plan
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from hourbell.store.sqlite.engine import SqliteEngineStore
 from tests.contract.steps import BY, HOUR, MINUTE, PASS, T0, add_backlog, add_job
 from tests.engine.virtual import VirtualTime, run_virtually

@@ -7,7 +7,7 @@ import pytest
 
 from hourbell.core.run.states import ENDS, MOVES, RunState
 from hourbell.store.base import EngineStore, LeaseKey
-from hourbell.store.control import ControlStore
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import HOUR, T0, a_node, a_waiting_job, claim, lose
 from tests.database import Database
 

@@ -3,9 +3,9 @@
 import pytest
 
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import JobQuery
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.query import JobQuery
+from hourbell.store.lists.reader import ListStore
 from tests.contract.steps import MINUTE, T0, add_job, plan_all
 from tests.database import Database
 

@@ -4,11 +4,11 @@ import pytest
 
 from hourbell.core.run.plan import plan
 from hourbell.core.run.policies import RETRY_PRESETS
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import JobQuery
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.query import JobQuery
+from hourbell.store.lists.reader import ListStore
 from tests.contract.steps import BY, PASS, T0, add_job, changed, refusal
 from tests.database import Database, PostgresDatabase
 from tests.sqlite_database import SqliteDatabase

@@ -13,12 +13,12 @@ from hourbell.core.run.fates import Fate
 from hourbell.core.run.plan import Plan, Skip
 from hourbell.core.run.settle import Failed
 from hourbell.core.run.states import RunState, SkipReason
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import ListPosition, RunList, RunQuery
-from hourbell.store.times import RunTime, SkipTime
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.query import ListPosition, RunList, RunQuery
+from hourbell.store.lists.reader import ListStore
+from hourbell.store.lists.times import RunTime, SkipTime
 from tests.contract.steps import BY, HOUR, MINUTE, PASS, SECOND, T0, add_job, claim, finish, new_run, put_runs
 from tests.database import Database
 

@@ -10,7 +10,7 @@ import pytest
 from hourbell import clock
 from hourbell.core.run.run import Run
 from hourbell.store.base import EngineStore, LeaseKey, Saved, TransactionStore
-from hourbell.store.control import ControlStore
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.postgres.function_connections import FunctionConnections
 from hourbell.store.postgres.transactions import PostgresTransactionStore

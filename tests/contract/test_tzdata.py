@@ -8,9 +8,9 @@ import pytest
 from hourbell.core.job.definition import Job
 from hourbell.core.run.plan import Plan, Skip, plan
 from hourbell.core.run.states import SkipReason
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Tzdata
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from tests.contract.steps import BY, HOUR, MINUTE, PASS, T0, add_job
 from tests.database import Database
 

@@ -10,9 +10,9 @@ import pytest
 
 from hourbell.core.run.plan import plan
 from hourbell.core.run.settle import settle_lost
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Wake
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.engine import MAX_NOTIFICATIONS_A_SECOND, PostgresEngineStore

@@ -11,8 +11,8 @@ from hourbell.control.access import Access, TooManyUnknown, refuse_to_listen
 from hourbell.core.access.roles import Role
 from hourbell.core.access.token_text import token_text
 from hourbell.settings import Address
-from hourbell.store.access import AccessStore, Token
-from hourbell.store.actor import Request
+from hourbell.store.control.access import AccessStore, Token
+from hourbell.store.control.actor import Request
 from hourbell.store.errors import AlreadyAsked, Conflict, StoreUnavailable
 from hourbell.store.sqlite.session import SqliteSessions
 from tests.sqlite_database import SqliteDatabase

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hourbell.control.explain import Explanation, Verdict, explain
 from hourbell.core.run.states import Kind, Reason, RunState, SkipReason
-from hourbell.store.lists import InstantFacts, JobTotals, JobView, RunView, SkipView, VersionView
+from hourbell.store.lists.query import InstantFacts, JobTotals, JobView, RunView, SkipView, VersionView
 from tests.core.schedule.strategies import examples
 from tests.core.values import BROKEN, DAY, HOUR, JOB, MINUTE, SECOND, T0, a_definition, a_job
 

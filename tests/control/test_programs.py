@@ -11,9 +11,9 @@ import pytest
 
 from hourbell.control.programs import UNDEFINED_NOTE, Programs, UndefinedAction
 from hourbell.core.job.definition import Definition
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, Node
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.task import Task
 from tests.contract.steps import BY, HOUR, MINUTE, T0, a_job, add_job, plan_all

@@ -13,8 +13,8 @@ from hourbell.core.job.definition import Definition
 from hourbell.core.job.secret_headers import OriginChange
 from hourbell.core.run.settle import Failed, Outcome, Succeeded
 from hourbell.sealing import KeyRing, Plain
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
+from hourbell.store.control.actor import Actor
 from hourbell.store.errors import Conflict
 from hourbell.targets.http.target import HttpTarget
 from tests.contract.steps import BY, DAY, HOUR, MINUTE, T0, add_job

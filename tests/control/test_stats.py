@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hourbell.control.stats import Summary, summarize
 from hourbell.core.run.states import ENDS, RunState
-from hourbell.store.lists import EndedRun
+from hourbell.store.lists.query import EndedRun
 from tests.core.schedule.strategies import examples
 from tests.core.values import HOUR, SECOND, T0
 

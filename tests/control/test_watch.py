@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from hourbell.control.changes import Event, Quiet, Watch
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from hourbell.store.errors import StoreUnavailable
 from tests.engine.nodes import SECOND, Cluster, takes, virtually
 

@@ -25,9 +25,9 @@ from hourbell.core.run.settle import Failed, Outcome, Succeeded, Unstarted
 from hourbell.core.schedule import Schedule
 from hourbell.engine.engine import Engine, EngineSettings
 from hourbell.metrics import Metrics
-from hourbell.store.actor import Actor
 from hourbell.store.base import Run, Wake
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.session import SqliteSessions
 from hourbell.targets.base import Call, Target

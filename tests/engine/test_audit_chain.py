@@ -12,7 +12,7 @@ from hourbell.engine.audit_chain import INTERVAL_SECONDS, AuditChainer
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
-from hourbell.store.audit_chain import PAGE_ROWS, verify_chain
+from hourbell.store.control.audit_chain import PAGE_ROWS, verify_chain
 from tests.contract.steps import T0, add_job
 from tests.sqlite_database import SqliteDatabase
 

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from hourbell.core.run.policies import RETRY_PRESETS
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.engine.nodes import BY, DAY, HOUR, MINUTE, Cluster, Fails, hang, virtually
 from tests.engine.virtual import START
 

@@ -27,7 +27,7 @@ from hourbell.core.job.definition import Job
 from hourbell.core.run.policies import CatchUp
 from hourbell.core.schedule import Schedule
 from hourbell.store.errors import Conflict
-from hourbell.store.lists import JobView
+from hourbell.store.lists.query import JobView
 from tests.engine.nodes import SECOND, Cluster, virtually
 from tests.engine.virtual import START
 from tests.sqlite_database import Row

@@ -1,6 +1,6 @@
 """The eight cases that RAT's ADR-004 asks of a scheduler."""
 
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.engine.nodes import BY, HOUR, INSERT, MINUTE, SECOND, Cluster, refuse, virtually
 
 

@@ -11,8 +11,8 @@ from hourbell.core.alerts.channel import ParsedChannel
 from hourbell.core.alerts.message import Message
 from hourbell.core.alerts.policy import parse_policy
 from hourbell.core.run.settle import Failed, Outcome, Succeeded
-from hourbell.store.actor import Actor
-from hourbell.store.alert_verbs import AlertVerbs
+from hourbell.store.alerts.verbs import AlertVerbs
+from hourbell.store.control.actor import Actor
 from hourbell.store.sqlite.session import SqliteSessions
 from hourbell.targets.base import Call
 from tests.engine.nodes import BY, DAY, HOUR, MINUTE, SECOND, Cluster, Node, virtually

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from hourbell.core.run.policies import Delivery, RetryPolicy
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from hourbell.targets.http.target import HttpTarget
 from hourbell.targets.http.transport import Request, Response, TransportError
 from tests.engine.nodes import BY, HOUR, MINUTE, Cluster, Node, virtually

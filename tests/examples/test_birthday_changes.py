@@ -7,7 +7,7 @@ from uuid import UUID
 from examples.birthdays.load import Loaded, Person, birthday_job
 
 from hourbell.receiver import Verifier
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.engine.nodes import DAY, HOUR, MINUTE
 from tests.examples.greetings import URL, Greetings, with_greetings
 

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 import apsw
 
 from hourbell.clock import elapsed
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.database import Database, PostgresDatabase
 from tests.faults.verdict import Backend
 from tests.sqlite_database import SqliteDatabase

@@ -16,7 +16,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from hourbell.clock import elapsed
 from hourbell.control.secrets import Secrets
 from hourbell.sealing import KeyRing, Plain
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.database import Database
 from tests.faults.fleet import LEASE
 from tests.faults.hooks import Request

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from hourbell import clock
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.database import Database
 from tests.faults.databases import database_for, url_of
 from tests.faults.process import Server

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import pytest
 
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.database import Database, PostgresDatabase
 from tests.faults.accounts import faults_of, unfinished, wrong_ids
 from tests.faults.process import Server

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.database import Database, PostgresDatabase
 from tests.faults.accounts import unfinished
 from tests.faults.process import Server

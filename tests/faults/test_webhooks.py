@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from hourbell.clock import elapsed
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.database import Database, Row
 from tests.faults.databases import database_for, url_of
 from tests.faults.fleet import START, Fleet, until

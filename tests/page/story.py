@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from hourbell.testing import Rehearsal
 from hourbell.testing.inline import answer_of
 from tests.page.story_app import scheduler

@@ -18,8 +18,8 @@ from hourbell.core.job.target import lane_of
 from hourbell.core.run.policies import CatchUp, Delivery, Overlap, Priority, RetryPolicy
 from hourbell.core.run.settle import Failed, Outcome, Succeeded
 from hourbell.engine.engine import EngineSettings
-from hourbell.store.actor import Actor
-from hourbell.store.audit_chain import verify_chain
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.audit_chain import verify_chain
 from hourbell.store.doctor import Expectations, examine
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.migrations import load_migrations

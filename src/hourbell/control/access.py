@@ -17,8 +17,8 @@ from hourbell.core.access.roles import Role
 from hourbell.core.access.token_text import RANDOM_BYTES, digest_of, is_token_text, token_text
 from hourbell.sealing import Plain
 from hourbell.settings import Address
-from hourbell.store.access import AccessStore, EndedSession, IdempotencyRecord, Token
-from hourbell.store.actor import NO_REQUEST, Actor, Request
+from hourbell.store.control.access import AccessStore, EndedSession, IdempotencyRecord, Token
+from hourbell.store.control.actor import NO_REQUEST, Actor, Request
 from hourbell.store.errors import Conflict, StoreUnavailable
 
 K = TypeVar("K")

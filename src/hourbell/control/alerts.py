@@ -26,7 +26,7 @@ from hourbell.core.alerts.watch import acknowledge, mute, resolve_by_hand
 from hourbell.core.values.field_errors import FieldError, RequestError, shown
 from hourbell.core.values.url import parse_url
 from hourbell.sealing import Plain, Sealed
-from hourbell.store.alert_verbs import (
+from hourbell.store.alerts.verbs import (
     AlertVerbs,
     ChannelView,
     IncidentQuery,

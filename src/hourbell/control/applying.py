@@ -21,8 +21,8 @@ from hourbell.core.job.secret_headers import HEADER, SIGNING, header_name, origi
 from hourbell.core.schedule.preview import rfc3339
 from hourbell.core.values.field_errors import BodyError, FieldError, pointer_to
 from hourbell.sealing import Plain, Sealed
-from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, JobEntry, NewSecret, Rights
-from hourbell.store.control import ControlStore
+from hourbell.store.control.bundles import Applied, AppliedJob, Bundle, ImportResult, JobEntry, NewSecret, Rights
+from hourbell.store.control.store import ControlStore
 
 FILE = "file"
 JOBS_A_TURN = 50  # yield to the event loop after so many: a few milliseconds

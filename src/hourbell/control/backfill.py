@@ -16,10 +16,10 @@ from hourbell.core.job.definition import Definition
 from hourbell.core.schedule import Occurrence, ScheduleError
 from hourbell.core.schedule.preview import rfc3339
 from hourbell.core.values.field_errors import FieldError, RequestError
-from hourbell.store.control import ControlStore
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import AlreadyAsked, Conflict
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import JobView
+from hourbell.store.lists.query import JobView
+from hourbell.store.lists.reader import ListStore
 
 MAX_BACKFILL_RUNS = 10_000
 _MICROSECOND = timedelta(microseconds=1)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from hourbell.store.errors import StoreUnavailable
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import ChangedIncident, ChangedJob, ChangedRun, ChangeMark, Changes
+from hourbell.store.lists.query import ChangedIncident, ChangedJob, ChangedRun, ChangeMark, Changes
+from hourbell.store.lists.reader import ListStore
 
 _SECONDS = 1.0
 _SILENCE_SECONDS = 15.0

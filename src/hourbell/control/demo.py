@@ -9,7 +9,7 @@ from hourbell.control.user import User
 from hourbell.core.access.roles import Role
 from hourbell.core.schedule.preview import rfc3339
 from hourbell.store.errors import Conflict
-from hourbell.store.lists import JobView
+from hourbell.store.lists.query import JobView
 
 TASK = "hourbell.demo"
 TAG = "demo"

@@ -17,7 +17,7 @@ from hourbell.core.schedule import Schedule, ScheduleError, zone_names
 from hourbell.core.schedule.preview import format_offset, rfc3339
 from hourbell.core.schedule.zones import local_time_at
 from hourbell.core.values.readers import describe_duration, show_duration
-from hourbell.store.lists import InstantFacts, RunView, SkipView
+from hourbell.store.lists.query import InstantFacts, RunView, SkipView
 
 Json = dict[str, Any]
 _MICROSECOND = timedelta(microseconds=1)

@@ -23,8 +23,7 @@ from hourbell.core.schedule.preview import Upcoming, upcoming
 from hourbell.core.values.url import Url
 from hourbell.store.base import LIVE_FOR
 from hourbell.store.errors import Conflict
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import (
+from hourbell.store.lists.query import (
     AttemptView,
     AuditRow,
     JobQuery,
@@ -37,6 +36,7 @@ from hourbell.store.lists import (
     SkipView,
     VersionView,
 )
+from hourbell.store.lists.reader import ListStore
 
 MAX_SAMPLED_RUNS = 10_000
 MAX_SCHEDULES = 2_000

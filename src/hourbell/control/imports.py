@@ -17,8 +17,8 @@ from hourbell.core.access.roles import Role
 from hourbell.core.job.body import parse_job
 from hourbell.core.values.field_errors import BodyError, FieldError
 from hourbell.core.values.strict_json import MAX_VALUES, NotJson, parse_json
-from hourbell.store.bundles import Imported, ImportResult, JobEntry
-from hourbell.store.control import ControlStore
+from hourbell.store.control.bundles import Imported, ImportResult, JobEntry
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
 
 AT_ONCE = 250  # jobs per transaction: on SQLite a due run waits for one or two transactions

@@ -12,9 +12,9 @@ from hourbell.control.jobs import Jobs, check_pause
 from hourbell.control.user import NotAllowed, User, admit_all
 from hourbell.core.access.roles import Role
 from hourbell.core.values.field_errors import BodyError, FieldError
-from hourbell.store.control import ControlStore
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
-from hourbell.store.lists import JobQuery, JobState, JobView
+from hourbell.store.lists.query import JobQuery, JobState, JobView
 
 MAX_CHANGED_JOBS = 1_000  # jobs that a call changes
 MAX_MATCHED_JOBS = 10_000  # jobs that a filter is evaluated for

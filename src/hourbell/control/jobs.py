@@ -27,12 +27,12 @@ from hourbell.core.schedule import ScheduleError
 from hourbell.core.values.field_errors import BodyError, FieldError
 from hourbell.core.values.ids import keyed_id, parse_id
 from hourbell.sealing import Plain, Sealed
-from hourbell.store.bundles import NewSecret
-from hourbell.store.changes import refuse_origin, runs_still_running
-from hourbell.store.control import ControlStore
+from hourbell.store.control.bundles import NewSecret
+from hourbell.store.control.changes import refuse_origin, runs_still_running
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict, NoSuchJob, SystemJob
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import JobView, RunList, RunQuery
+from hourbell.store.lists.query import JobView, RunList, RunQuery
+from hourbell.store.lists.reader import ListStore
 
 OWN = "api"
 _KEYS = UUID("0f6c0a5e-8a57-5c39-9a1e-5d1c7f6b2a40")  # the namespace of ids derived from an idempotency key

@@ -16,9 +16,9 @@ from hourbell.core.run.measures import failure_streak, percentile_ms, slope_ms_p
 from hourbell.core.run.states import WAITING, RunState
 from hourbell.core.schedule import ScheduleError
 from hourbell.core.schedule.zones import local_time_at, zone_names
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import JobView, ListPosition
-from hourbell.store.times import RecentTimes, RunsOfDay, RunTime, SkipsOfDay, SkipTime
+from hourbell.store.lists.query import JobView, ListPosition
+from hourbell.store.lists.reader import ListStore
+from hourbell.store.lists.times import RecentTimes, RunsOfDay, RunTime, SkipsOfDay, SkipTime
 
 MAX_SCANNED_RUNS = 5_000  # runs that one page of the ledger looks at, where only some fates are asked for
 SAMPLED_RUNS = 50  # the newest of a job, for its figures in lists

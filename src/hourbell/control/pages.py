@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from hourbell.store.lists import ListPosition
+from hourbell.store.lists.query import ListPosition
 
 T = TypeVar("T")
 

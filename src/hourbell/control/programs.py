@@ -17,10 +17,10 @@ from uuid import UUID
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.secret_headers import OriginChange
-from hourbell.store.actor import Actor
 from hourbell.store.base import LIVE_FOR
-from hourbell.store.bundles import AppliedJob, Bundle, Imported, ImportResult, JobEntry, Rights, owner_text
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.bundles import AppliedJob, Bundle, Imported, ImportResult, JobEntry, Rights, owner_text
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict, StoreUnavailable
 from hourbell.targets.task import Task
 

@@ -15,13 +15,13 @@ from hourbell.control.waiting import waits_for
 from hourbell.core.access.roles import Role
 from hourbell.core.run.states import ENDS, WAITING, RunState
 from hourbell.core.values.ids import keyed_id
-from hourbell.store.actor import Actor
 from hourbell.store.base import LIVE_FOR
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import AttemptView, ListPosition, RunList, RunQuery, RunView
-from hourbell.store.times import FailedRun
+from hourbell.store.lists.query import AttemptView, ListPosition, RunList, RunQuery, RunView
+from hourbell.store.lists.reader import ListStore
+from hourbell.store.lists.times import FailedRun
 
 _KIND = "runs"
 MAX_GROUPED_RUNS = 5_000  # failed runs that are grouped

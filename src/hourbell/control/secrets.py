@@ -11,11 +11,11 @@ from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.secret_headers import HEADER, SIGNING, header_name, origin_of
 from hourbell.core.job.target import HttpCall, TargetError, check_header, parse_target
 from hourbell.sealing import CannotOpen, KeyRing, Plain, Sealed
-from hourbell.store.actor import Actor
-from hourbell.store.bundles import NewSecret
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.bundles import NewSecret
+from hourbell.store.control.secrets import SecretRow, SecretStore
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
-from hourbell.store.secrets import SecretRow, SecretStore
 
 KEEP_OLD = timedelta(hours=24)
 _NOBODY = UUID(int=0)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from hourbell.core.run.measures import MILLISECOND, percentile_ms
 from hourbell.core.run.states import RunState
-from hourbell.store.lists import EndedRun
+from hourbell.store.lists.query import EndedRun
 
 _ZERO = timedelta(0)
 

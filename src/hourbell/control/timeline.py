@@ -27,9 +27,9 @@ from hourbell.core.run.timeline import (
 )
 from hourbell.core.schedule import ScheduleError
 from hourbell.store.base import LIVE_FOR
-from hourbell.store.list_reader import ListStore
-from hourbell.store.lists import JobQuery, JobView, ListPosition
-from hourbell.store.timeline import (
+from hourbell.store.lists.query import JobQuery, JobView, ListPosition
+from hourbell.store.lists.reader import ListStore
+from hourbell.store.lists.timeline import (
     AttentionCounts,
     AttentionSets,
     BucketedRuns,

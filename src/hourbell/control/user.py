@@ -9,8 +9,8 @@ from hourbell.core.access.roles import Role
 from hourbell.core.job.definition import Definition
 from hourbell.core.job.secret_headers import OriginChange
 from hourbell.core.job.target import HttpCall, TargetCall, TargetError, parse_target
-from hourbell.store.actor import Actor, Request
-from hourbell.store.bundles import Rights
+from hourbell.store.control.actor import Actor, Request
+from hourbell.store.control.bundles import Rights
 from hourbell.store.errors import AlreadyAsked
 
 

@@ -1,11 +1,12 @@
 """Values and errors of the store that the interface of control uses. Callers of control need no other store types."""
 
-from hourbell.store.access import Token
-from hourbell.store.actor import Request
-from hourbell.store.alert_verbs import ChannelView, IncidentView, NotificationView, PolicyView
-from hourbell.store.bundles import Imported
+from hourbell.store.alerts.verbs import ChannelView, IncidentView, NotificationView, PolicyView
+from hourbell.store.control.access import Token
+from hourbell.store.control.actor import Request
+from hourbell.store.control.bundles import Imported
+from hourbell.store.control.secrets import SecretRow
 from hourbell.store.errors import AlreadyAsked, Conflict, StoreLost, StoreReadOnly, StoreUnavailable, StoreUnwritable
-from hourbell.store.lists import (
+from hourbell.store.lists.query import (
     AttemptView,
     AuditRow,
     JobQuery,
@@ -20,9 +21,8 @@ from hourbell.store.lists import (
     SkipView,
     VersionView,
 )
-from hourbell.store.secrets import SecretRow
-from hourbell.store.timeline import TimelineRun
-from hourbell.store.times import RunTime, SkipTime
+from hourbell.store.lists.timeline import TimelineRun
+from hourbell.store.lists.times import RunTime, SkipTime
 
 __all__ = [
     "AlreadyAsked",

@@ -6,8 +6,8 @@ from datetime import datetime
 from hourbell.core.run.settle import SUSPECT_AFTER
 from hourbell.core.run.states import WAITING, RunState
 from hourbell.core.schedule.preview import rfc3339
-from hourbell.store.lists import NodeView, RunView
-from hourbell.store.records import serves
+from hourbell.store.engine.records import serves
+from hourbell.store.lists.query import NodeView, RunView
 
 
 def is_served(lane: str, nodes: Iterable[NodeView]) -> bool:

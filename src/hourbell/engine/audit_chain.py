@@ -8,7 +8,7 @@ from hourbell.core.access.audit_chain import Break, Link, SealKeys, extend_chain
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
-from hourbell.store.audit_chain import AuditChainStore, verify_links
+from hourbell.store.control.audit_chain import AuditChainStore, verify_links
 
 log = logging.getLogger("hourbell.engine")
 

@@ -30,9 +30,9 @@ from hourbell.engine.shares import Probation
 from hourbell.engine.time import DatabaseClock
 from hourbell.engine.watcher import Watcher
 from hourbell.metrics import Metrics
-from hourbell.store.alerts import AlertStore
-from hourbell.store.audit_chain import AuditChainStore
+from hourbell.store.alerts.watching import AlertStore
 from hourbell.store.base import EngineStore, Node, TransactionStore, Wake
+from hourbell.store.control.audit_chain import AuditChainStore
 from hourbell.store.errors import StoreUnavailable
 from hourbell.targets.base import Target
 from hourbell.targets.pool import Pool

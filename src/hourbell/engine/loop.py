@@ -60,7 +60,7 @@ class LoopRunner:
         reach: DatabaseReach | None = None,
         on_database_error: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`reach` records whether the ticks reach the database; `on_database_error` gets the name of one that did not."""
+        """`reach` records whether ticks reach the database; `on_database_error` gets the name of a loop that failed."""
         self.wake = Signal()
         self._loop = loop
         self._max_backoff = max_backoff

@@ -2,7 +2,7 @@
 
 What changed is found each second: streaks of failures, skips, incidents whose next step is due, late runs. What only
 time changes is looked at every few seconds, and what takes a scan of all jobs page by page, each minute. Two watchers
-that see the same write it once (`store/alerts.py`).
+that see the same write it once (`store/alerts/watching.py`).
 """
 
 import logging
@@ -29,9 +29,9 @@ from hourbell.core.alerts.watch import Move
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
-from hourbell.store.alerts import AlertStore, WatchedNode, WatchResult
+from hourbell.store.alerts.watching import AlertStore, WatchedNode, WatchResult
 from hourbell.store.base import LaneWork
-from hourbell.store.records import serves
+from hourbell.store.engine.records import serves
 
 log = logging.getLogger("hourbell.alerts")
 

@@ -28,7 +28,7 @@ from hourbell.metrics import Metrics
 from hourbell.node import Node, prepare, warn_at_start
 from hourbell.settings import load_settings
 from hourbell.store.base import LIVE_FOR
-from hourbell.store.bundles import owner_text
+from hourbell.store.control.bundles import owner_text
 from hourbell.store.errors import Conflict
 from hourbell.targets.task import TaskTarget
 from hourbell.wiring import Stores, build_engine, open_stores

@@ -49,7 +49,7 @@ from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.doctor.runs import check_overlapping, check_run
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.job.definition import Definition, Job
-from hourbell.store.audit_chain import ChainReader, verify_newest
+from hourbell.store.control.audit_chain import ChainReader, verify_newest
 from hourbell.store.migrations import Migration, count_from_baseline
 from hourbell.store.rows import Row, job_of
 

@@ -21,7 +21,7 @@ from hourbell.core.schedule import Schedule
 from hourbell.core.values.field_errors import FieldError
 from hourbell.core.values.readers import read_retry
 from hourbell.sealing import Sealed
-from hourbell.store.job_columns import read_columns
+from hourbell.store.sql.job_columns import read_columns
 
 Row = Mapping[str, Any]
 UNREADABLE = (ValueError, RecursionError)  # raised by rows that are invalid or nested too deep

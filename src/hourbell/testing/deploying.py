@@ -11,10 +11,10 @@ from uuid import UUID, uuid5
 
 from hourbell.control.programs import CODE, Program, UndefinedAction, retire
 from hourbell.core.job.definition import Definition, Job
-from hourbell.store.actor import Actor
-from hourbell.store.bundles import owner_text
-from hourbell.store.control import ControlStore
-from hourbell.store.list_reader import ListStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.bundles import owner_text
+from hourbell.store.control.store import ControlStore
+from hourbell.store.lists.reader import ListStore
 from hourbell.testing.inline import answer_of
 
 BY = "rehearsal"

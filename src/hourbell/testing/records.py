@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from hourbell.core.run.states import Kind
-from hourbell.store.lists import AttemptView, RunView, SkipView
+from hourbell.store.lists.query import AttemptView, RunView, SkipView
 from hourbell.testing.notes import ProgressRecord, Said
 from hourbell.testing.times import cut, local_text, zone_of
 

@@ -13,10 +13,10 @@ from zoneinfo import ZoneInfo
 
 from hourbell.core.job.body import parse_job
 from hourbell.library.scheduler import Scheduler
-from hourbell.store.actor import Actor
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
-from hourbell.store.lists import RunList, RunQuery, RunView
+from hourbell.store.lists.query import RunList, RunQuery, RunView
 from hourbell.store.sqlite.lists import SqliteListStore
 from hourbell.store.sqlite.session import SqliteSessions
 from hourbell.targets.base import Target

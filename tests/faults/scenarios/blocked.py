@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from hourbell.engine.heartbeat import STALLED
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.database import Database
 from tests.faults.books import Books, Key, check_books, none_of
 from tests.faults.databases import come_to_rest, database_for, url_of

@@ -15,9 +15,9 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.job.definition import Job
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
 from tests.faults.accounts import Row
 from tests.faults.books import Books, by_job, none_of

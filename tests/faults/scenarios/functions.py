@@ -15,7 +15,7 @@ from hourbell.clock import elapsed
 from hourbell.core.job.definition import Definition
 from hourbell.core.job.target import lane_of
 from hourbell.core.run.policies import CatchUp, RetryPolicy
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.database import Row
 from tests.faults.accounts import unfinished
 from tests.faults.books import Books, none_of

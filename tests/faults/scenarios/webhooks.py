@@ -18,7 +18,7 @@ from hourbell.core.job.definition import Definition
 from hourbell.core.job.target import lane_of
 from hourbell.core.run.policies import CatchUp, Delivery, RetryPolicy
 from hourbell.sealing import KEY_BYTES, KeyRing
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
 from tests.database import Database
 from tests.faults.accounts import Row
 from tests.faults.books import Books, check_books, none_of, percentile

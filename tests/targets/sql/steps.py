@@ -16,9 +16,9 @@ from hourbell.core.job.target import lane_of
 from hourbell.core.run.policies import RetryPolicy
 from hourbell.core.run.run import Run
 from hourbell.core.run.settle import Failed, Outcome, Succeeded, settle
-from hourbell.store.actor import Actor
 from hourbell.store.base import EngineStore, LaneDemand, LeaseKey, OpenTransaction, Saved, SettledAttempt
-from hourbell.store.control import ControlStore
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.store import ControlStore
 from hourbell.store.postgres.function_connections import FunctionConnections
 from hourbell.store.postgres.transactions import PostgresTransactionStore, SeparateLogin
 from hourbell.targets.base import Call, Transaction

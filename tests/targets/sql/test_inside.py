@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hourbell.core.run.settle import Succeeded
-from hourbell.store.actor import Actor
 from hourbell.store.base import LaneDemand
+from hourbell.store.control.actor import Actor
 from hourbell.store.postgres.function_connections import FunctionConnections
 from tests.contract.steps import HOUR, MINUTE, plan_all
 from tests.database import PostgresDatabase

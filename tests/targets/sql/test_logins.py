@@ -7,8 +7,8 @@ import pytest
 
 from hourbell.core.run.policies import RetryPolicy
 from hourbell.core.run.settle import Failed, Succeeded
-from hourbell.store.actor import Actor
 from hourbell.store.base import Saved
+from hourbell.store.control.actor import Actor
 from tests.contract.steps import DAY, OTHER_NODE
 from tests.database import PostgresDatabase, Row
 from tests.targets.sql.steps import EFFECT, EFFECTS, NOW, SECOND, Node, function, take_over

@@ -12,7 +12,7 @@ from hourbell.cli.shared.command import ExampleCommand
 
 if TYPE_CHECKING:
     from hourbell.core.access.audit_chain import Break
-    from hourbell.store.audit_chain import Verdict
+    from hourbell.store.control.audit_chain import Verdict
 
 _HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
 

@@ -120,7 +120,7 @@ def rotate_keys(database_url: str | None) -> None:
 
 
 async def _rotate_keys(settings: Settings) -> int:
-    from hourbell.store.actor import Actor
+    from hourbell.store.control.actor import Actor
     from hourbell.wiring import open_secrets
 
     async with open_secrets(settings) as (secrets, now):

@@ -15,7 +15,7 @@ from hourbell.settings import Settings
 
 if TYPE_CHECKING:
     from hourbell.control.secrets import Secrets
-    from hourbell.store.actor import Actor
+    from hourbell.store.control.actor import Actor
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ def show(job: str, database_url: str | None, as_json: bool) -> None:
 
 
 def _do(settings: Settings, act: "Callable[[Secrets, Actor], Awaitable[T]]") -> T:
-    from hourbell.store.actor import Actor
+    from hourbell.store.control.actor import Actor
     from hourbell.wiring import open_secrets
 
     must_exist(settings)

@@ -16,7 +16,7 @@ from hourbell.settings import Settings
 
 if TYPE_CHECKING:
     from hourbell.control.access import Access
-    from hourbell.store.access import Token
+    from hourbell.store.control.access import Token
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ that writes has the facts:
 - The verb `expire` fails runs that waited past `expires_at`: it compares times, and the lanes that live nodes serve,
   over many rows at once.
 - A settlement that would let a run wait again becomes a cancel if one was requested (`with_cancels` in
-  `store/records.py`): the request is read in the transaction that writes the settlement. It changes no other end.
+  `store/engine/records.py`): the request is read in the transaction that writes the settlement. No other end changes.
 
 Each of these writes changes a run only while it is in the state that was decided on, and settlements also check the
 attempt.

@@ -12,17 +12,17 @@ from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, No
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.job.target import OWN_DATABASE
-from hourbell.store.access import ACCESS_OPEN
-from hourbell.store.audit_chain import ChainReader
+from hourbell.store.control.access import ACCESS_OPEN
+from hourbell.store.control.audit_chain import ChainReader
 from hourbell.store.doctor import JOBS_AT_ONCE, MAX_JOB_ROWS, RUNS_AT_ONCE, groups_of, job_facts
-from hourbell.store.list_pages import numbered
+from hourbell.store.lists.pages import numbered
+from hourbell.store.lists.views import job_conflict
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.hosts import why_read_only
 from hourbell.store.postgres.lists import SQL as LISTS
 from hourbell.store.postgres.session import STATEMENTS, PostgresSession
-from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
-from hourbell.store.views import job_conflict
+from hourbell.store.sql.queries import load_queries
 
 SQL = load_queries("hourbell.store.postgres", "doctor.sql")
 _NOBODY = UUID(int=0)

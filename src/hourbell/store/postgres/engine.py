@@ -35,16 +35,10 @@ from hourbell.store.base import (
     Tzdata,
     Wake,
 )
-from hourbell.store.batch import Batch
-from hourbell.store.control import ControlStore, pause_if_unchanged
-from hourbell.store.due import change_errors, job_errors
-from hourbell.store.errors import StoreUnavailable
-from hourbell.store.postgres.connections import Connections
-from hourbell.store.postgres.hosts import check_writable
-from hourbell.store.postgres.planning import REFUSED, SQL, Write, plan_jobs, write_plans, write_together
-from hourbell.store.postgres.session import PostgresSessions
-from hourbell.store.postgres.settling import note_late, write_settlements, write_successes
-from hourbell.store.records import (
+from hourbell.store.control.store import ControlStore, pause_if_unchanged
+from hourbell.store.engine.batch import Batch
+from hourbell.store.engine.due import change_errors, job_errors
+from hourbell.store.engine.records import (
     Success,
     note_values,
     refreshed,
@@ -53,7 +47,13 @@ from hourbell.store.records import (
     standing,
     success_of,
 )
-from hourbell.store.records import held as held_by
+from hourbell.store.engine.records import held as held_by
+from hourbell.store.errors import StoreUnavailable
+from hourbell.store.postgres.connections import Connections
+from hourbell.store.postgres.hosts import check_writable
+from hourbell.store.postgres.planning import REFUSED, SQL, Write, plan_jobs, write_plans, write_together
+from hourbell.store.postgres.session import PostgresSessions
+from hourbell.store.postgres.settling import note_late, write_settlements, write_successes
 from hourbell.store.rows import claimed_runs_of, columns, outage_of, run_of, secrets_of
 
 _FORGET = timedelta(days=1)

@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-from hourbell.store.list_pages import numbered, with_columns
-from hourbell.store.list_reader import ListStore
-from hourbell.store.list_statements import Wanted
+from hourbell.store.lists.pages import numbered, with_columns
+from hourbell.store.lists.reader import ListStore
+from hourbell.store.lists.statements import Wanted
 from hourbell.store.postgres.connections import Connections
-from hourbell.store.queries import load_queries
 from hourbell.store.rows import Row
-from hourbell.store.statements import load_shared
+from hourbell.store.sql.queries import load_queries
+from hourbell.store.sql.statements import load_shared
 
 _FILES = ("lists.sql", "timeline.sql")
 SQL = with_columns(
     {
         name: text
         for file in _FILES
-        for each in (load_shared(file, for_sqlite=False), load_queries("hourbell.store.postgres", file))
+        for each in (load_shared(f"lists/{file}", for_sqlite=False), load_queries("hourbell.store.postgres", file))
         for name, text in each.items()
     }
 )

@@ -12,11 +12,11 @@ import asyncpg
 
 from hourbell.core.job.definition import Job
 from hourbell.core.run.plan import Plan
-from hourbell.store.batch import Batch, RunRow
-from hourbell.store.due import Broken, Due
-from hourbell.store.queries import load_queries
-from hourbell.store.records import cursor_values, run_values, shared, skip_values
+from hourbell.store.engine.batch import Batch, RunRow
+from hourbell.store.engine.due import Broken, Due
+from hourbell.store.engine.records import cursor_values, run_values, shared, skip_values
 from hourbell.store.rows import Progress, Row, columns, progress_by_job, without_cursor
+from hourbell.store.sql.queries import load_queries
 
 SQL = load_queries("hourbell.store.postgres", "engine.sql")
 # Errors about the data of a statement, as opposed to the state of the database.

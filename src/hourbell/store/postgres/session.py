@@ -10,19 +10,19 @@ import asyncpg
 from hourbell.core.access.audit_chain import Link
 from hourbell.core.job.definition import Definition
 from hourbell.store.base import Wake
-from hourbell.store.batch import Batch, RunRow
-from hourbell.store.bundles import Bundle
-from hourbell.store.changes import ChangedJob, NewJob
+from hourbell.store.control.bundles import Bundle
+from hourbell.store.control.changes import ChangedJob, NewJob
+from hourbell.store.control.session import T, Verb
+from hourbell.store.engine.batch import Batch, RunRow
 from hourbell.store.errors import ChainExtended, NameTaken
-from hourbell.store.job_columns import TAGS, WIDTH
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.lists import SQL as LISTS
 from hourbell.store.postgres.planning import SQL as ENGINE
 from hourbell.store.postgres.planning import insert_runs, progress_of, write_batch
-from hourbell.store.queries import load_queries
 from hourbell.store.rows import Progress, Row, columns
-from hourbell.store.session import T, Verb
-from hourbell.store.statements import load_statements
+from hourbell.store.sql.job_columns import TAGS, WIDTH
+from hourbell.store.sql.queries import load_queries
+from hourbell.store.sql.statements import load_statements
 
 _OWN = load_queries("hourbell.store.postgres", "control.sql") | {"job_view": LISTS["job_by_id"]}
 STATEMENTS = load_statements(_OWN, "$")

@@ -5,8 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.store.base import LeaseKey, SettledAttempt
+from hourbell.store.engine.records import Success, going_to_wait, late_values, settlement_values, with_cancels
 from hourbell.store.postgres.planning import SQL
-from hourbell.store.records import Success, going_to_wait, late_values, settlement_values, with_cancels
 from hourbell.store.rows import columns
 
 

@@ -13,12 +13,12 @@ from hashlib import sha256
 from typing import Any
 
 from hourbell.store.base import LeaseKey, OpenTransaction, SettledAttempt
+from hourbell.store.engine.records import settlement_values
 from hourbell.store.errors import FunctionLoginRefused, FunctionsOutOfReach, StoreUnavailable
 from hourbell.store.postgres.connections import Connections
 from hourbell.store.postgres.function_connections import ConnectionLost, FunctionConnections
 from hourbell.store.postgres.settling import write_settlements
-from hourbell.store.queries import load_queries
-from hourbell.store.records import settlement_values
+from hourbell.store.sql.queries import load_queries
 
 _SQL = load_queries("hourbell.store.postgres", "transactions.sql")
 

@@ -18,18 +18,18 @@ from hourbell.core.doctor.deployment import AccessFacts
 from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.job.conflicts import JobConflict
-from hourbell.store.access import ACCESS_OPEN
-from hourbell.store.audit_chain import ChainReader
+from hourbell.store.control.access import ACCESS_OPEN
+from hourbell.store.control.audit_chain import ChainReader
 from hourbell.store.doctor import JOBS_AT_ONCE, MAX_JOB_ROWS, RUNS_AT_ONCE, groups_of, job_facts
-from hourbell.store.list_pages import numbered
-from hourbell.store.queries import load_queries
+from hourbell.store.lists.pages import numbered
+from hourbell.store.lists.views import job_conflict
 from hourbell.store.rows import Row
+from hourbell.store.sql.queries import load_queries
 from hourbell.store.sqlite.connection import Patience, Session, reachable
 from hourbell.store.sqlite.file_trouble import why_unwritable
 from hourbell.store.sqlite.lists import SQL as LISTS
 from hourbell.store.sqlite.session import STATEMENTS
 from hourbell.store.sqlite.values import EPOCH, array, instant_of, microseconds
-from hourbell.store.views import job_conflict
 
 SQL = load_queries("hourbell.store.sqlite", "doctor.sql")
 _LOCAL_EPOCH = EPOCH.replace(tzinfo=None)

@@ -31,10 +31,10 @@ from hourbell.store.base import (
     Tzdata,
     Wake,
 )
-from hourbell.store.control import ControlStore, pause_if_unchanged
+from hourbell.store.control.store import ControlStore, pause_if_unchanged
+from hourbell.store.engine.records import held as held_by
+from hourbell.store.engine.records import note_values, serves, settled_lost, standing
 from hourbell.store.errors import StoreUnavailable
-from hourbell.store.records import held as held_by
-from hourbell.store.records import note_values, serves, settled_lost, standing
 from hourbell.store.rows import outage_of, run_of, secrets_of
 from hourbell.store.sqlite.claiming import ReadyRuns, joined, ready_of, suspect_of
 from hourbell.store.sqlite.connection import Session

@@ -16,9 +16,9 @@ from hourbell.core.run.plan import Plan
 from hourbell.core.values.field_errors import FieldError
 from hourbell.core.values.ids import uuid_of
 from hourbell.store.base import Planned, Refreshed
-from hourbell.store.batch import Batch
-from hourbell.store.due import Broken, Due, change_errors, job_errors
-from hourbell.store.records import refreshed
+from hourbell.store.engine.batch import Batch
+from hourbell.store.engine.due import Broken, Due, change_errors, job_errors
+from hourbell.store.engine.records import refreshed
 from hourbell.store.rows import Progress, Row, progress_by_job, without_cursor
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.values import instant_of

@@ -13,8 +13,8 @@ from datetime import datetime
 from hourbell.core.job.definition import Job
 from hourbell.core.run.plan import Plan
 from hourbell.store.base import Planned
-from hourbell.store.batch import Batch
-from hourbell.store.due import Due
+from hourbell.store.engine.batch import Batch
+from hourbell.store.engine.due import Due
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.planning import (
     FIRST,

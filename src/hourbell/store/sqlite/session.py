@@ -11,13 +11,14 @@ from uuid import UUID
 from hourbell.core.access.audit_chain import Link
 from hourbell.core.job.definition import Definition
 from hourbell.store.base import Wake
-from hourbell.store.batch import Batch, RunRow
-from hourbell.store.bundles import Bundle
-from hourbell.store.changes import ChangedJob, NewJob
+from hourbell.store.control.bundles import Bundle
+from hourbell.store.control.changes import ChangedJob, NewJob
+from hourbell.store.control.session import T, Verb
+from hourbell.store.engine.batch import Batch, RunRow
 from hourbell.store.errors import ChainExtended, NameTaken
-from hourbell.store.queries import load_queries
 from hourbell.store.rows import Progress, Row
-from hourbell.store.session import T, Verb
+from hourbell.store.sql.queries import load_queries
+from hourbell.store.sql.statements import load_statements
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.lists import SQL as LISTS
 from hourbell.store.sqlite.planning import progress_of, refuse_functions
@@ -25,7 +26,6 @@ from hourbell.store.sqlite.settling import count_cancelled
 from hourbell.store.sqlite.write_params import SQL as ENGINE
 from hourbell.store.sqlite.write_params import cancel_waiting, insert_runs, write_batch
 from hourbell.store.sqlite.writer import Executor
-from hourbell.store.statements import load_statements
 
 _OWN = load_queries("hourbell.store.sqlite", "control.sql") | {"job_view": LISTS["job_by_id"]}
 STATEMENTS = load_statements(_OWN, "?", for_sqlite=True)

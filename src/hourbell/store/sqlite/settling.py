@@ -10,8 +10,7 @@ from uuid import UUID
 
 from hourbell.core.run.states import ENDS, RunState
 from hourbell.store.base import LeaseKey, SettledAttempt
-from hourbell.store.queries import load_queries
-from hourbell.store.records import (
+from hourbell.store.engine.records import (
     Success,
     error_of,
     going_to_wait,
@@ -21,6 +20,7 @@ from hourbell.store.records import (
     success_of,
     with_cancels,
 )
+from hourbell.store.sql.queries import load_queries
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.values import array, microseconds
 

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.values.ids import uuid_of
-from hourbell.store.job_columns import DURATIONS
+from hourbell.store.sql.job_columns import DURATIONS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the nominal local time has no zone

@@ -10,9 +10,9 @@ from uuid import UUID
 from hourbell.core.job.definition import Job
 from hourbell.core.run.plan import Plan
 from hourbell.store.base import Wake
-from hourbell.store.batch import Batch, RunRow
-from hourbell.store.queries import load_queries
-from hourbell.store.records import alike, cursor_values, run_values, skip_values
+from hourbell.store.engine.batch import Batch, RunRow
+from hourbell.store.engine.records import alike, cursor_values, run_values, skip_values
+from hourbell.store.sql.queries import load_queries
 from hourbell.store.sqlite.connection import Session
 from hourbell.store.sqlite.settling import count_cancelled
 from hourbell.store.sqlite.values import array, bound, number_of

@@ -3,13 +3,13 @@
 from datetime import datetime
 from uuid import UUID
 
-from hourbell.store.actor import Actor
-from hourbell.store.bulk_verbs import BulkVerbs
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.bulk_verbs import BulkVerbs
+from hourbell.store.control.job_verbs import JobVerbs
+from hourbell.store.control.program_verbs import ProgramVerbs
+from hourbell.store.control.run_verbs import RunVerbs
+from hourbell.store.control.session import Session
 from hourbell.store.errors import Conflict
-from hourbell.store.job_verbs import JobVerbs
-from hourbell.store.program_verbs import ProgramVerbs
-from hourbell.store.run_verbs import RunVerbs
-from hourbell.store.session import Session
 
 
 class ControlStore(JobVerbs, RunVerbs, BulkVerbs, ProgramVerbs):

@@ -1,18 +1,24 @@
 """The statements of the control side, by name.
 
-Statements that both databases can share are written once, in the `.sql` files of this package, in PostgreSQL's dialect
-with named parameters. The rules below translate them to SQLite. Statements that really differ are in a file of each
-backend, under the same name.
+Statements that both databases can share are written once, in the `.sql` files of the store's folders, in PostgreSQL's
+dialect with named parameters. The rules below translate them to SQLite. Statements that really differ are in a file of
+each backend, under the same name.
 """
 
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hourbell.store.list_pages import numbered
-from hourbell.store.queries import load_queries
+from hourbell.store.lists.pages import numbered
+from hourbell.store.sql.queries import load_queries
 
-_FILES = ("access.sql", "alerts.sql", "audit_chain.sql", "control.sql", "secrets.sql")
+_FILES = (
+    "control/access.sql",
+    "alerts/alerts.sql",
+    "control/audit_chain.sql",
+    "control/control.sql",
+    "control/secrets.sql",
+)
 _SQLITE_RULES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (

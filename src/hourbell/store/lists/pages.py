@@ -14,7 +14,7 @@ from uuid import UUID
 
 from hourbell.core.run.plan import RESCAN_DELAY
 from hourbell.core.run.states import RunState
-from hourbell.store.lists import MAX_LISTED_BYTES, JobQuery, JobSort, JobState, ListPosition, RunList, RunQuery
+from hourbell.store.lists.query import MAX_LISTED_BYTES, JobQuery, JobSort, JobState, ListPosition, RunList, RunQuery
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")  # not the type in a cast, such as ::uuid
 _PARTS = (

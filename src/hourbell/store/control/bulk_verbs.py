@@ -5,10 +5,10 @@ from datetime import timedelta
 from uuid import UUID
 
 from hourbell.core.job.definition import Definition
-from hourbell.store.actor import Actor
-from hourbell.store.applying import Decision, compare, decide, of_other_programs, state_of
-from hourbell.store.auditing import audit
-from hourbell.store.bundles import (
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.applying import Decision, compare, decide, of_other_programs, state_of
+from hourbell.store.control.auditing import audit
+from hourbell.store.control.bundles import (
     MAY_CHANGE_ALL,
     Applied,
     Bundle,
@@ -18,13 +18,20 @@ from hourbell.store.bundles import (
     Rights,
     any_job,
 )
-from hourbell.store.changes import ChangedJob, NewJob
-from hourbell.store.changing import delete_jobs, insert_jobs, write_changes
+from hourbell.store.control.changes import ChangedJob, NewJob
+from hourbell.store.control.changing import delete_jobs, insert_jobs, write_changes
+from hourbell.store.control.importing import (
+    compared,
+    count_results,
+    decided,
+    refuse_to_prune,
+    result_of,
+    rows_to_change,
+)
+from hourbell.store.control.secrets import current_headers, secret_ids, write_secrets
+from hourbell.store.control.session import Session
+from hourbell.store.control.verbs import Verbs
 from hourbell.store.errors import Conflict
-from hourbell.store.importing import compared, count_results, decided, refuse_to_prune, result_of, rows_to_change
-from hourbell.store.secrets import current_headers, secret_ids, write_secrets
-from hourbell.store.session import Session
-from hourbell.store.verbs import Verbs
 
 _FORGET_AFTER = timedelta(days=1)
 

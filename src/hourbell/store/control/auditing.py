@@ -4,10 +4,10 @@ import json
 from typing import Any, TypeVar
 
 from hourbell.core.job.definition import Definition
-from hourbell.store.actor import Actor
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.session import Session, Sessions, Verb
 from hourbell.store.errors import AlreadyAsked
 from hourbell.store.rows import definition_text
-from hourbell.store.session import Session, Sessions, Verb
 
 T = TypeVar("T")
 

@@ -16,12 +16,11 @@ from hourbell.core.run.attention import DUE_WITHIN, GROUPS, LOSING_WITHIN, Atten
 from hourbell.core.run.plan import RESCAN_DELAY
 from hourbell.core.run.states import Kind, RunState, SkipReason
 from hourbell.core.run.timeline import RunCount, Window
-from hourbell.store.list_pages import Choice, job_page
-from hourbell.store.list_statements import Wanted
-from hourbell.store.lists import JobQuery, JobSort, JobView, ListPosition
-from hourbell.store.rows import Row
-from hourbell.store.time_lists import TimeLists
-from hourbell.store.timeline import (
+from hourbell.store.lists.pages import Choice, job_page
+from hourbell.store.lists.query import JobQuery, JobSort, JobView, ListPosition
+from hourbell.store.lists.statements import Wanted
+from hourbell.store.lists.time_lists import TimeLists
+from hourbell.store.lists.timeline import (
     MAX_CHOSEN_JOBS,
     AttentionCounts,
     AttentionSets,
@@ -32,7 +31,8 @@ from hourbell.store.timeline import (
     TimelineRun,
     TimelineSkip,
 )
-from hourbell.store.views import job_view
+from hourbell.store.lists.views import job_view
+from hourbell.store.rows import Row
 
 COUNTED_JOBS = 10_000  # of each reason for attention
 _MAX_LANES = 1_000

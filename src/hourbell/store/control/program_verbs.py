@@ -6,13 +6,13 @@ from uuid import UUID
 
 from hourbell.core.job.change import retired
 from hourbell.core.job.definition import Job
-from hourbell.store.actor import Actor
-from hourbell.store.changes import ChangedJob
-from hourbell.store.changing import lock_job, view_of, write_change
-from hourbell.store.lists import JobView
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.changes import ChangedJob
+from hourbell.store.control.changing import lock_job, view_of, write_change
+from hourbell.store.control.session import Session
+from hourbell.store.control.verbs import Verbs
+from hourbell.store.lists.query import JobView
 from hourbell.store.rows import job_of
-from hourbell.store.session import Session
-from hourbell.store.verbs import Verbs
 
 
 class ProgramVerbs(Verbs):

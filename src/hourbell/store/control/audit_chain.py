@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from hourbell.core.access.audit_chain import GENESIS, GRACE, AuditedChange, Break, ChainCheck, Link, SealKeys
+from hourbell.store.control.session import Session, Sessions
 from hourbell.store.errors import ChainExtended
 from hourbell.store.rows import Row
-from hourbell.store.session import Session, Sessions
 
 PAGE_ROWS = 100
 PAGE_BYTES = 262_144  # of JSON; a page ends with the row that exceeds it

@@ -17,11 +17,11 @@ from hourbell.core.job.same import same_definition
 from hourbell.core.job.secret_headers import OriginChange, header_name
 from hourbell.core.job.target import TargetError
 from hourbell.core.schedule import ScheduleError
-from hourbell.store.bundles import Imported, ImportResult, JobEntry, owner_text
-from hourbell.store.changes import ChangedJob, NewJob, edited_job, with_lane
+from hourbell.store.control.bundles import Imported, ImportResult, JobEntry, owner_text
+from hourbell.store.control.changes import ChangedJob, NewJob, edited_job, with_lane
+from hourbell.store.control.secrets import HeadersByJob
 from hourbell.store.errors import Conflict, SystemJob
 from hourbell.store.rows import Progress, Row, job_of
-from hourbell.store.secrets import HeadersByJob
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,16 @@ from uuid import UUID
 from hourbell.core.alerts.channel import SYSTEM
 from hourbell.core.job.definition import Job
 from hourbell.core.values.ids import parse_id
-from hourbell.store.actor import Actor
-from hourbell.store.auditing import audit
-from hourbell.store.batch import Batch
-from hourbell.store.changes import ChangedJob, NewJob, check_version, old_version, unsaved_versions
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.auditing import audit
+from hourbell.store.control.changes import ChangedJob, NewJob, check_version, old_version, unsaved_versions
+from hourbell.store.control.secrets import leave_headers
+from hourbell.store.control.session import Session
+from hourbell.store.engine.batch import Batch
 from hourbell.store.errors import Conflict, NoSuchJob, SystemJob
-from hourbell.store.lists import JobView
+from hourbell.store.lists.query import JobView
+from hourbell.store.lists.views import job_view
 from hourbell.store.rows import Row, definition_text, error_in, is_storable_text, job_of
-from hourbell.store.secrets import leave_headers
-from hourbell.store.session import Session
-from hourbell.store.views import job_view
 
 
 async def lock_job(session: Session, ref: UUID | str, expect_version: int | None = None) -> tuple[Job, Row]:

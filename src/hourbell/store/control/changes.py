@@ -18,8 +18,8 @@ from hourbell.core.run.states import ENDS, Kind, RunState
 from hourbell.core.schedule import Occurrence
 from hourbell.core.schedule.zones import local_time_at
 from hourbell.store.errors import Conflict
-from hourbell.store.job_columns import column_values
 from hourbell.store.rows import Row, definition_text
+from hourbell.store.sql.job_columns import column_values
 
 _ENDED = {RunState.SUCCEEDED: "succeeded", RunState.FAILED: "failed", RunState.CANCELLED: "was cancelled"}
 

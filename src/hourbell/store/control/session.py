@@ -12,9 +12,9 @@ from uuid import UUID
 from hourbell.core.access.audit_chain import Link
 from hourbell.core.job.definition import Definition
 from hourbell.store.base import Wake
-from hourbell.store.batch import Batch, RunRow
-from hourbell.store.bundles import Bundle
-from hourbell.store.changes import ChangedJob, NewJob
+from hourbell.store.control.bundles import Bundle
+from hourbell.store.control.changes import ChangedJob, NewJob
+from hourbell.store.engine.batch import Batch, RunRow
 from hourbell.store.rows import Progress, Row
 
 T = TypeVar("T")

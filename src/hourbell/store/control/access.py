@@ -7,10 +7,10 @@ from datetime import datetime
 from uuid import UUID
 
 from hourbell.core.access.roles import Role
-from hourbell.store.actor import Actor
-from hourbell.store.auditing import act, audit
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.auditing import act, audit
+from hourbell.store.control.session import Session, Sessions
 from hourbell.store.rows import UNREADABLE, Row
-from hourbell.store.session import Session, Sessions
 
 ACCESS_OPEN = "access_open"  # key in meta, set by `open_access` until a token is created or revoked
 _SESSION_KEY = "session_key"  # key in meta; the value is hexadecimal

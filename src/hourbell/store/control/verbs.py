@@ -1,9 +1,9 @@
 """The base of the control side's verbs: sessions, and changes that act once per idempotency key."""
 
-from hourbell.store.actor import Actor
-from hourbell.store.auditing import act
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.auditing import act
+from hourbell.store.control.session import Sessions, T, Verb
 from hourbell.store.errors import NameTaken
-from hourbell.store.session import Sessions, T, Verb
 
 
 class Verbs:

@@ -14,18 +14,18 @@ from hourbell.core.alerts.policy import AlertPolicy, channels_of, parse_policy, 
 from hourbell.core.job.change import created
 from hourbell.core.values.field_errors import BodyError
 from hourbell.sealing import Sealed
-from hourbell.store.actor import Actor
-from hourbell.store.alert_rows import channel_of, incident_of, policies_of, update_values
-from hourbell.store.alerts import plan_message
-from hourbell.store.auditing import audit
+from hourbell.store.alerts.rows import channel_of, incident_of, policies_of, update_values
+from hourbell.store.alerts.watching import plan_message
 from hourbell.store.base import Wake
-from hourbell.store.changes import NewJob
-from hourbell.store.changing import insert_jobs
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.auditing import audit
+from hourbell.store.control.changes import NewJob
+from hourbell.store.control.changing import insert_jobs
+from hourbell.store.control.secrets import insert_secrets
+from hourbell.store.control.session import Session
+from hourbell.store.control.verbs import Verbs
 from hourbell.store.errors import Conflict, NameTaken
 from hourbell.store.rows import UNREADABLE, Row
-from hourbell.store.secrets import insert_secrets
-from hourbell.store.session import Session
-from hourbell.store.verbs import Verbs
 
 _NEWEST_AT, _NEWEST_ID = datetime(2200, 1, 1, tzinfo=UTC), UUID(int=2**128 - 1)
 

@@ -13,7 +13,7 @@ from hourbell.core.run.settle import Failed, Outcome, Settlement, Succeeded
 from hourbell.core.run.states import WAITING, RunState
 from hourbell.core.schedule.preview import rfc3339
 from hourbell.store.base import LeaseKey, SettledAttempt, Tzdata
-from hourbell.store.batch import RunRow
+from hourbell.store.engine.batch import RunRow
 from hourbell.store.rows import OUTCOMES, Row, job_of, result_of
 
 _NO_ANSWER = (None, None, None)

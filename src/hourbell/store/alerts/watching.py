@@ -30,7 +30,7 @@ from hourbell.core.alerts.watch import ONE_DAY, Decision, Move, watch
 from hourbell.core.run.policies import Rank
 from hourbell.core.run.run import NewRun
 from hourbell.core.run.states import Kind
-from hourbell.store.alert_rows import (
+from hourbell.store.alerts.rows import (
     channel_of,
     incident_of,
     incident_values,
@@ -39,9 +39,9 @@ from hourbell.store.alert_rows import (
     run_summary,
     update_values,
 )
-from hourbell.store.batch import RunRow
+from hourbell.store.control.session import Session, Sessions
+from hourbell.store.engine.batch import RunRow
 from hourbell.store.rows import Row
-from hourbell.store.session import Session, Sessions
 
 MAX_AGE = timedelta(hours=24)  # of a message that cannot be delivered
 NAMED_JOBS = 10  # of a group, in a message

@@ -8,13 +8,13 @@ from uuid import UUID
 from hourbell.core.job.definition import Definition
 from hourbell.core.job.secret_headers import HEADER, SecretField, origin_of
 from hourbell.sealing import Sealed
-from hourbell.store.actor import Actor
-from hourbell.store.auditing import act, audit
-from hourbell.store.bundles import NewSecret
-from hourbell.store.changes import ChangedJob, check_version
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.auditing import act, audit
+from hourbell.store.control.bundles import NewSecret
+from hourbell.store.control.changes import ChangedJob, check_version
+from hourbell.store.control.session import Session, Sessions
 from hourbell.store.errors import Conflict, NoSuchJob
 from hourbell.store.rows import sealed_of
-from hourbell.store.session import Session, Sessions
 
 _CANARY = "secret_canary"
 

@@ -8,16 +8,16 @@ from hourbell.core.job.change import created, paused, resumed
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.secret_headers import OriginChange
 from hourbell.sealing import Sealed
-from hourbell.store.actor import Actor
-from hourbell.store.auditing import audit
-from hourbell.store.bundles import STAY, NewSecret
-from hourbell.store.changes import ChangedJob, NewJob, edited_job, refuse_purge, with_lane
-from hourbell.store.changing import delete_jobs, insert_jobs, lock_job, view_of, write_change
-from hourbell.store.lists import JobView
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.auditing import audit
+from hourbell.store.control.bundles import STAY, NewSecret
+from hourbell.store.control.changes import ChangedJob, NewJob, edited_job, refuse_purge, with_lane
+from hourbell.store.control.changing import delete_jobs, insert_jobs, lock_job, view_of, write_change
+from hourbell.store.control.secrets import current_headers, insert_secrets, put_secrets, refuse_other_origin
+from hourbell.store.control.session import Session
+from hourbell.store.control.verbs import Verbs
+from hourbell.store.lists.query import JobView
 from hourbell.store.rows import job_of
-from hourbell.store.secrets import current_headers, insert_secrets, put_secrets, refuse_other_origin
-from hourbell.store.session import Session
-from hourbell.store.verbs import Verbs
 
 
 class JobVerbs(Verbs):

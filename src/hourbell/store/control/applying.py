@@ -9,11 +9,11 @@ from uuid import UUID
 
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.secret_headers import OriginChange
-from hourbell.store.bundles import Applied, AppliedJob, Bundle, ImportResult, NewSecret
-from hourbell.store.changes import ChangedJob, NewJob
-from hourbell.store.importing import Step, Wanted, compared, decided, refuse_to_prune, result_of
+from hourbell.store.control.bundles import Applied, AppliedJob, Bundle, ImportResult, NewSecret
+from hourbell.store.control.changes import ChangedJob, NewJob
+from hourbell.store.control.importing import Step, Wanted, compared, decided, refuse_to_prune, result_of
+from hourbell.store.control.secrets import HeadersByJob
 from hourbell.store.rows import Progress, Row, job_of
-from hourbell.store.secrets import HeadersByJob
 
 
 @dataclass(frozen=True, slots=True)

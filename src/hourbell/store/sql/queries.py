@@ -3,7 +3,7 @@
 from functools import cache
 from importlib.resources import files
 
-from hourbell.store.job_columns import fill_columns
+from hourbell.store.sql.job_columns import fill_columns
 
 
 @cache

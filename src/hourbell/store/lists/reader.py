@@ -12,9 +12,8 @@ from uuid import UUID
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.run.outages import Outage
 from hourbell.core.run.states import RunState
-from hourbell.store.list_pages import job_page, run_page
-from hourbell.store.list_statements import Wanted
-from hourbell.store.lists import (
+from hourbell.store.lists.pages import job_page, run_page
+from hourbell.store.lists.query import (
     AttemptView,
     AuditRow,
     ChangedIncident,
@@ -36,10 +35,10 @@ from hourbell.store.lists import (
     SkipView,
     VersionView,
 )
-from hourbell.store.rows import Row, outage_of, shown_job_of
-from hourbell.store.timeline import AttentionSets
-from hourbell.store.timeline_reader import TimelineReader
-from hourbell.store.views import (
+from hourbell.store.lists.statements import Wanted
+from hourbell.store.lists.timeline import AttentionSets
+from hourbell.store.lists.timeline_reader import TimelineReader
+from hourbell.store.lists.views import (
     attempt_view,
     audit_row,
     changed_run,
@@ -55,6 +54,7 @@ from hourbell.store.views import (
     version_view,
     with_definition,
 )
+from hourbell.store.rows import Row, outage_of, shown_job_of
 
 LATE_WINDOW = 5_000  # the latest to start, and the last to end
 COUNTED = 100_000  # ended runs in an overview

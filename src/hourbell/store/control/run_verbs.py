@@ -6,11 +6,10 @@ from uuid import UUID
 
 from hourbell.core.run.run import Run
 from hourbell.core.schedule import Occurrence
-from hourbell.store.actor import Actor
-from hourbell.store.auditing import audit
 from hourbell.store.base import Wake
-from hourbell.store.batch import RunRow
-from hourbell.store.changes import (
+from hourbell.store.control.actor import Actor
+from hourbell.store.control.auditing import audit
+from hourbell.store.control.changes import (
     backfill_audited,
     backfill_runs,
     before_cursor,
@@ -21,10 +20,11 @@ from hourbell.store.changes import (
     refuse_replay,
     replay_values,
 )
-from hourbell.store.changing import lock_job, save_current
+from hourbell.store.control.changing import lock_job, save_current
+from hourbell.store.control.session import Session
+from hourbell.store.control.verbs import Verbs
+from hourbell.store.engine.batch import RunRow
 from hourbell.store.rows import run_of
-from hourbell.store.session import Session
-from hourbell.store.verbs import Verbs
 
 
 class RunVerbs(Verbs):

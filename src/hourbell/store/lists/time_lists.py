@@ -7,11 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.run.states import Kind, RunState, SkipReason
-from hourbell.store.list_pages import run_page, run_times_pages
-from hourbell.store.list_statements import ListStatements
-from hourbell.store.lists import ListPosition, RunQuery
+from hourbell.store.lists.pages import run_page, run_times_pages
+from hourbell.store.lists.query import ListPosition, RunQuery
+from hourbell.store.lists.statements import ListStatements
+from hourbell.store.lists.times import FailedRun, RecentTimes, RunsOfDay, RunTime, SkipsOfDay, SkipTime
 from hourbell.store.rows import Row
-from hourbell.store.times import FailedRun, RecentTimes, RunsOfDay, RunTime, SkipsOfDay, SkipTime
 
 MAX_VERSIONS = 500  # of a job, looked at to name those of its skips
 _FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)

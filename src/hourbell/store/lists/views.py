@@ -19,8 +19,8 @@ from hourbell.core.run.notes import LogLine
 from hourbell.core.run.outages import Outage
 from hourbell.core.run.run import scheduled_run_id
 from hourbell.core.run.states import Kind, RunState, SkipReason
-from hourbell.store.bundles import owner_text
-from hourbell.store.lists import (
+from hourbell.store.control.bundles import owner_text
+from hourbell.store.lists.query import (
     AttemptView,
     AuditRow,
     ChangedRun,

@@ -1,0 +1,1 @@
+"""Incidents, alert policies and channels in the store."""

@@ -1,0 +1,1 @@
+"""Changes by users: each verb is written once, over a session of either database."""
