@@ -16,6 +16,7 @@ from hourbell.core.alerts.watch import GROUP_WAIT, Move, acknowledge, resolve_by
 from hourbell.core.job.definition import Job
 from hourbell.core.run.settle import Failed, Succeeded
 from hourbell.core.run.states import RunState
+from hourbell.store.alerts import verbs
 from hourbell.store.alerts.verbs import AlertVerbs, IncidentQuery
 from hourbell.store.alerts.watching import AlertStore, WatchResult
 from hourbell.store.base import EngineStore, LaneDemand
@@ -562,3 +563,15 @@ async def test_the_end_of_recovery_mode_sums_up_runs_and_skips(
     assert ended.move is Move.RESOLVE
     assert "2 runs ended" in ended.incident.error
     assert "0 succeeded, 2 failed; 0 scheduled times were skipped" in ended.incident.error
+
+
+async def test_channels_and_policies_have_a_limit(people: AlertVerbs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs, "MAX_CHANNEL_ROWS", 1)
+    monkeypatch.setattr(verbs, "MAX_POLICY_ROWS", 1)
+    await add_channel(people, "ops")
+    await people.put_policy("default", parse_policy({}), Actor(BY, T0))
+    await add_channel(people, "ops")  # a change needs no room
+    await people.put_policy("default", parse_policy({"after": 3}), Actor(BY, T0))
+
+    assert await refusal(add_channel(people, "mail")) == "too_many_channels"
+    assert await refusal(people.put_policy("other", parse_policy({}), Actor(BY, T0))) == "too_many_alert_policies"

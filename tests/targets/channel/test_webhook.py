@@ -1,6 +1,7 @@
 """The webhook channel: what it sends, how it is signed, and what comes of it."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hourbell.core.alerts.channel import StoredChannel
 from hourbell.core.alerts.message import Message
 from hourbell.core.run.settle import Failed, Succeeded, Unstarted
 from hourbell.core.values.field_errors import BodyError
+from hourbell.targets.channel.ntfy import NtfyChannel
 from hourbell.targets.channel.target import ChannelTarget
 from hourbell.targets.channel.webhook import WebhookChannel
 from hourbell.targets.http.transport import TransportError
@@ -99,3 +101,20 @@ def test_all_errors_of_a_configuration_are_reported_at_once() -> None:
 
     assert [error.pointer for error in refused.value.errors] == ["/urll", "/url", "/secret"]
     assert "short" not in str(refused.value.errors)
+
+
+async def test_a_token_goes_only_to_the_origin_it_was_set_for() -> None:
+    transport, channel = ScriptedTransport(), NtfyChannel()
+    config = {"type": "ntfy", "topic": "s3cret", "token": "tk_s3cret", "url": "https://ntfy.example"}
+    stored, secrets = a_channel(channel, config)
+    moved = replace(stored, config={**stored.config, "url": "https://evil.example"})  # as plain SQL may write it
+
+    async def find(name: str) -> StoredChannel | None:
+        return moved if name == moved.name else None
+
+    target = ChannelTarget([channel], find, transport, keys=KEYS, user_agent="Hourbell/1")
+    outcome = await target.deliver(a_notification(MESSAGE, secrets))
+
+    assert isinstance(outcome, Failed)
+    assert outcome.error == "the channel has no topic; create it again"
+    assert transport.requests == []

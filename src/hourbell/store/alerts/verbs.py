@@ -27,6 +27,7 @@ from hourbell.store.control.verbs import Verbs
 from hourbell.store.errors import Conflict, NameTaken
 from hourbell.store.rows import UNREADABLE, Row
 
+MAX_CHANNEL_ROWS, MAX_POLICY_ROWS = 100, 200  # every transaction of a watcher reads all of them
 _NEWEST_AT, _NEWEST_ID = datetime(2200, 1, 1, tzinfo=UTC), UUID(int=2**128 - 1)
 
 
@@ -96,6 +97,8 @@ class AlertVerbs(Verbs):
             before = await session.fetch_one("lock_channel", name=name)
             own = job_id if before is None else before["job_id"]
             if before is None:
+                if len(await session.fetch("channels")) >= MAX_CHANNEL_ROWS:
+                    raise Conflict("too_many_channels", f"there are {MAX_CHANNEL_ROWS} channels; delete one first")
                 definition = system_job(name)
                 try:
                     await session.refuse_taken_name(definition.name, own)
@@ -169,6 +172,8 @@ class AlertVerbs(Verbs):
                 hint = "create it first: hourbell channel create"
                 raise Conflict("no_such_channel", f"there is no channel {', '.join(unknown)}; {hint}")
             before = await session.fetch_one("lock_alert_policy", name=name)
+            if before is None and len(await session.fetch("alert_policies")) >= MAX_POLICY_ROWS:
+                raise Conflict("too_many_alert_policies", f"there are {MAX_POLICY_ROWS} policies; delete one first")
             body = policy_to_body(policy)
             values = {"name": name, "definition": json.dumps(body), "now": actor.at, "by": actor.by}
             await session.execute("put_alert_policy", **values)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from hourbell.core.alerts.channel import LANE_PREFIX, StoredChannel
 from hourbell.core.alerts.message import Message
 from hourbell.core.run.settle import Failed, Outcome
+from hourbell.core.values.url import parse_url
 from hourbell.sealing import CannotOpen, KeyRing
 from hourbell.targets.base import Call
 from hourbell.targets.channel.base import SIGNING, Channel, Delivery
@@ -73,10 +74,17 @@ class ChannelTarget:
     def _open(self, call: Call, stored: StoredChannel) -> dict[str, str]:
         """Open the channel's secrets: the newest of each field, and only those that are bound to its origin."""
         opened: dict[str, str] = {}
+        origin = _origin_of(stored)
         for sealed in call.secrets:
-            if sealed.field in opened or (sealed.field != SIGNING and sealed.origin != stored.origin):
+            if sealed.field in opened or (sealed.field != SIGNING and sealed.origin != origin):
                 continue
             if self._keys is None:
                 raise CannotOpen("the channel has a secret, and this node has no HOURBELL_SECRET_KEY")
             opened[sealed.field] = self._keys.open(sealed).reveal()
         return opened
+
+
+def _origin_of(stored: StoredChannel) -> str | None:
+    """Return the origin that messages go to: that of the visible URL, which plain SQL may have changed, if any."""
+    url = stored.config.get("url")
+    return stored.origin if url is None else parse_url(url).origin
