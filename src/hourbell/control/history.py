@@ -9,7 +9,7 @@ from uuid import UUID
 from hourbell.control.calculations import calculate, calculate_much
 from hourbell.control.explain import Explanation, explain
 from hourbell.control.jobs import Jobs
-from hourbell.control.pages import BadCursor, Page, cursor_of, number_of, page_of, parts_of, position_of
+from hourbell.control.pages import BadCursor, Page, cursor_of, number_of, page_of, parts_of, position_of, text_of
 from hourbell.control.stats import Summary, summarize
 from hourbell.control.waiting import is_served, nobody_serves
 from hourbell.core.job.conflicts import JobConflict
@@ -197,7 +197,7 @@ class History:
 
     async def tags(self, limit: int, cursor: str | None = None) -> Page[str]:
         """List the tags that jobs have, in order."""
-        after = "" if cursor is None else str(parts_of("tags", cursor, 1)[0])
+        after = "" if cursor is None else text_of(parts_of("tags", cursor, 1)[0])
         return page_of(await self._lists.tags(limit + 1, after), limit, lambda last: cursor_of("tags", last))
 
     async def outages(

@@ -88,6 +88,13 @@ def _instant_of(key: object) -> datetime:
     return instant.astimezone(UTC)
 
 
+def text_of(part: object) -> str:
+    """Return a text that both databases can store."""
+    if not isinstance(part, str) or "\0" in part or any("\ud800" <= character <= "\udfff" for character in part):
+        raise BadCursor
+    return part
+
+
 def number_of(part: object) -> int:
     if type(part) is not int or not 0 <= part < 2**63:
         raise BadCursor
