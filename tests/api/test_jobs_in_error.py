@@ -62,7 +62,7 @@ async def test_explaining_a_time_lists_all_errors_of_the_job(api: Whole, at: str
     answer = await api.client.get(f"/api/v1/explain?job=report&at={at}")
 
     assert answer.json()["verdict"] == "in_error"
-    assert answer.json()["sentence"].endswith(f"does not run: the job cannot be planned ({error}); mend the job.")
+    assert answer.json()["sentence"].endswith(f"does not run: the job cannot be planned ({error}); fix the job.")
 
 
 @pytest.mark.parametrize("zone", ["Nowhere/Land", "../zones", "../../../../../../../../etc/passwd"])
