@@ -133,7 +133,7 @@ async def test_requests_end_with_an_answer_when_the_database_connection_hangs(po
         assert_unavailable(await api.client.get("/api/v1/jobs/report"))
         assert_unavailable(await api.client.post("/api/v1/jobs", json=a_job("other")))
 
-        proxy.mend()
+        proxy.restore()
         assert (await api.client.get("/api/v1/jobs/report")).status_code == 200
         for each in database._opened:
             await each.close()

@@ -215,8 +215,8 @@ async def test_a_job_in_error_can_be_listed_fixed_and_deleted(
     found = await control.get_job("job")
     assert found is not None
     assert found.error is not None
-    mended = await edit(control, job, T0 + HOUR, target={"type": "task", "name": "a"})
-    assert (mended.error, mended.plan_at) == (None, T0 + HOUR + MINUTE)
+    fixed = await edit(control, job, T0 + HOUR, target={"type": "task", "name": "a"})
+    assert (fixed.error, fixed.plan_at) == (None, T0 + HOUR + MINUTE)
     await control.delete_job(job.id, Actor(BY, T0 + HOUR))
 
 

@@ -83,5 +83,5 @@ async def test_text_that_is_not_utf_8_is_shown_and_can_be_fixed() -> None:
         [view] = await database.lists().jobs(JobQuery(), PASS)
         assert [name for name, _ in planned.errors] == ["odd"]
         assert view.job.definition.schedule == "Caf\N{REPLACEMENT CHARACTER}"
-        mended = (await control.edit_job(odd.id, lambda _: a_job("odd"), Actor(BY, T0 + MINUTE))).job
-        assert (mended.error, mended.definition.schedule) == (None, "* * * * *")
+        fixed = (await control.edit_job(odd.id, lambda _: a_job("odd"), Actor(BY, T0 + MINUTE))).job
+        assert (fixed.error, fixed.definition.schedule) == (None, "* * * * *")

@@ -143,8 +143,8 @@ async def test_an_invalid_version_between_two_others_stops_neither(
 ) -> None:
     await add_backlog(control)
     await at(database, T0 + 2 * MINUTE, f"update hourbell.jobs set {damage}")
-    mended = f"schedule = '* * * * *', target = '{TASK.format('a')}'"
-    await at(database, T0 + 5 * MINUTE, f"update hourbell.jobs set {mended}")
+    fixed = f"schedule = '* * * * *', target = '{TASK.format('a')}'"
+    await at(database, T0 + 5 * MINUTE, f"update hourbell.jobs set {fixed}")
 
     await plan_all(store, T0 + 6 * MINUTE)
 

@@ -118,7 +118,7 @@ NOT_FOR_BATCHES = {
     *("served_lanes", "set_planned_by_tzdata", "tzdata_version", "wake"),
 }
 # Plans that are not as they should be yet, by what PostgreSQL knows about the tables. Remove entries that are fixed.
-TO_MEND = {
+TO_FIX = {
     "never": {"delete_runs"},
     "young": {"delete_runs"},
     "idle": set(),
@@ -225,8 +225,8 @@ async def test_batches_take_the_intended_indexes_with_statistics_from_before_any
 
 def without(faults: dict[str, Any], statistics: str) -> dict[str, Any]:
     """Return the deviations that are not listed, and the listed ones that no longer occur."""
-    gone = dict.fromkeys(TO_MEND[statistics] - faults.keys(), "is mended")
-    return {name: found for name, found in faults.items() if name not in TO_MEND[statistics]} | gone
+    gone = dict.fromkeys(TO_FIX[statistics] - faults.keys(), "is fixed")
+    return {name: found for name, found in faults.items() if name not in TO_FIX[statistics]} | gone
 
 
 async def see_that_traps_are_seen(crowd: Crowd) -> None:

@@ -99,8 +99,8 @@ async def check_odd(database: Database) -> None:
     assert fine is not None
     assert (odd.next_at, fine.error, fine.definition.tags) == (None, None, ("x", "a b"))
     await database.control().pause_job(odd.id, Actor(BY, T0), note="", until=None, cancel_waiting=False)
-    mended = (await database.control().edit_job(odd.id, lambda job: changed(job, tags=("x",)), Actor(BY, T0))).job
-    assert (mended.error, mended.definition.tags) == (None, ("x",))
+    fixed = (await database.control().edit_job(odd.id, lambda job: changed(job, tags=("x",)), Actor(BY, T0))).job
+    assert (fixed.error, fixed.definition.tags) == (None, ("x",))
 
 
 @pytest.mark.parametrize("case", ODD)

@@ -165,7 +165,7 @@ async def test_a_server_that_goes_is_unavailable_until_it_is_back(postgres: Post
         proxy.drop()
         assert await every_verb(store, control) == []
 
-        proxy.mend()
+        proxy.restore()
         assert (await store.plan_due(T0 + MINUTE, PASS, plan)).runs == 1
         await connections.close()
 

@@ -251,8 +251,8 @@ def test_a_job_in_error_is_fixed_by_any_edit_and_never_fires_for_the_past(
     broken: dict[str, Any], skips: list[Skipped], edit: dict[str, Any]
 ) -> None:
     job = a_job(error="broken", catch_up=ALL, **broken)
-    mended = replace(a_job(catch_up=ALL).definition, **edit)
-    made = edited(job, mended, T0 + BEHIND)
+    fixed = replace(a_job(catch_up=ALL).definition, **edit)
+    made = edited(job, fixed, T0 + BEHIND)
 
     assert (made.runs, skipped(made), made.cursor_at) == ((), skips, T0 + BEHIND)
     assert made.next_at == made.plan_at is not None

@@ -97,7 +97,7 @@ class Proxy:
         who, _, _ = self._parts.netloc.rpartition("@")
         return self._parts._replace(netloc=f"{who}@127.0.0.1:{self._port}", query="").geturl()
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         """Pass everything, and resume stopped connections."""
         self._set(Flow())
 

@@ -31,7 +31,7 @@ async def store(proxy: Proxy) -> AsyncIterator[EngineStore]:
     """A node's store behind the proxy."""
     connections = Connections(proxy.url)
     yield PostgresEngineStore(connections)
-    proxy.mend()
+    proxy.restore()
     await connections.close()
 
 
@@ -105,7 +105,7 @@ async def test_a_stopped_connection_continues_when_the_network_is_restored(store
     done, _ = await asyncio.wait([asking], timeout=0.5)
 
     assert not done
-    proxy.mend()
+    proxy.restore()
     assert await asyncio.wait_for(asking, 10)
 
 
@@ -121,7 +121,7 @@ async def test_a_server_behind_a_mute_connection_receives_and_acts(
             await asyncio.sleep(0.01)
 
     assert not claiming.done()
-    proxy.mend()
+    proxy.restore()
     assert len(await asyncio.wait_for(claiming, 10)) == 1
 
 
@@ -136,7 +136,7 @@ async def test_a_cut_connection_is_unreachable_until_it_is_restored(
     for _ in range(3):
         with pytest.raises(StoreUnavailable):
             await store.sample_time()
-    proxy.mend()
+    proxy.restore()
     assert await store.sample_time()
 
 
@@ -156,5 +156,5 @@ async def test_a_throttled_connection_carries_so_many_bytes_a_second(proxy: Prox
 
     assert len(await connection.fetchval("select repeat('x', 5000)")) == 5_000
     assert elapsed() - began_at >= 0.4
-    proxy.mend()
+    proxy.restore()
     await connection.close()

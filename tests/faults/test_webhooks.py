@@ -40,7 +40,7 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 async def test_a_retry_plan_continues_after_the_death_of_its_node(database: Database, tmp_path: Path) -> None:
     with Hooks(tmp_path) as hooks, Fleet(tmp_path, url_of(database)) as fleet:
         [first] = await fleet.start_all(1)
-        await insert(database, "mended", hooks.url(fails=3), retry=RETRY)
+        await insert(database, "fixed", hooks.url(fails=3), retry=RETRY)
         await insert(database, "broken", hooks.url(fails=ALWAYS), retry=RETRY)
         await trigger(database)
         await all_runs(database, lambda run: (run["state"], run["failures"]) == ("retrying", 2))
@@ -50,7 +50,7 @@ async def test_a_retry_plan_continues_after_the_death_of_its_node(database: Data
         requests = by_job(hooks.requests())
 
     ends = {job: (run["state"], run["reason"], run["attempt"]) for job, run in (await runs_by_job(database)).items()}
-    assert ends == {"mended": ("succeeded", None, 4), "broken": ("failed", "exhausted", 4)}
+    assert ends == {"fixed": ("succeeded", None, 4), "broken": ("failed", "exhausted", 4)}
     for tries in requests.values():
         assert [each.attempt for each in tries] == [1, 2, 3, 4]
         assert [each.member for each in tries] == [FIRST, FIRST, SECOND, SECOND]

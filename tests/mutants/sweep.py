@@ -203,7 +203,7 @@ def _sweep(
     ending, cpu_seconds = _run(copy, tests, databases, cpu_seconds=1_800, timeout=1_800)
     sys.dont_write_bytecode = True
     if ending is not Ending.PASSED:
-        print(f"{file}: its tests do not pass as they are; mend that first")
+        print(f"{file}: its tests do not pass as they are; fix that first")
         return False
     max_cpu_seconds = max(_LEAST_CPU_SECONDS, int(4 * cpu_seconds))
     timeout = max(_LEAST_TIMEOUT_SECONDS, 6 * (time.monotonic() - started))

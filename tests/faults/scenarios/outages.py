@@ -64,7 +64,7 @@ async def _outage(proxy: Proxy, fleet: Fleet, seconds: float) -> Cut:
     cut = fleet.cut("outage")
     proxy.drop()
     await asyncio.sleep(seconds)
-    proxy.mend()
+    proxy.restore()
     cut.ended_at = elapsed()
     return cut
 

@@ -79,7 +79,7 @@ async def _tour(fleet: Fleet, member: Member, proxy: Proxy, ways: Sequence[str])
         await asyncio.to_thread(WAYS[way], proxy)
         await asyncio.sleep(CUT)
         cut.ended_at, offset = elapsed(), fleet.size
-        await asyncio.to_thread(proxy.mend)
+        await asyncio.to_thread(proxy.restore)
 
         healed.append(await _next_delivery(fleet, member, offset) - cut.ended_at)
     return healed

@@ -177,7 +177,7 @@ async def test_an_unreachable_database_hands_the_run_back_uncharged(far: Node, p
 async def test_a_connection_lost_at_rest_is_replaced(far: Node, proxy: Proxy) -> None:
     await far.succeed()
     proxy.drop()
-    proxy.mend()
+    proxy.restore()
 
     with suppress(AssertionError):
         await far.succeed()
