@@ -151,7 +151,7 @@ def prefix_proxy(backend: str, prefix: str) -> Iterator[str]:
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = pass_on  # noqa: N815
 
         def handle(self) -> None:
-            with suppress(OSError):  # the browser has left
+            with suppress(OSError, http.client.HTTPException):  # the browser or the server has left
                 super().handle()
 
         def log_message(self, *_: object) -> None: ...

@@ -223,7 +223,7 @@ function distance(events: readonly RunEvent[], index: number, now: number): stri
   const event = events[index]
   const before = events[index - 1]
   if (!event) return ''
-  if (event.until !== undefined) return `${formatDuration((event.until ?? now) - event.at)} long`
+  if (event.until !== undefined) return `${formatDuration(Math.max(0, (event.until ?? now) - event.at))} long`
   if (!before) return ''
   const wait = event.at - (before.until ?? before.at)
   return wait > 0 ? `after ${formatDuration(wait)}` : ''
