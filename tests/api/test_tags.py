@@ -1,4 +1,4 @@
-"""GET /tags: the tags that jobs have, in pages."""
+"""GET /tags: the tags that jobs have, in pages; and the total of a list of jobs."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -47,3 +47,15 @@ async def test_a_cursor_that_is_no_tag_is_refused(whole: Whole, part: Any) -> No
     answer = await whole.client.get("/api/v1/tags", params={"cursor": cursor_of("tags", part)})
 
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_parameter")
+
+
+async def test_a_list_of_jobs_has_its_total_if_asked_for(whole: Whole) -> None:
+    for name in ("import-a", "import-b", "other"):
+        await add(whole, name)
+
+    asked = await whole.client.get("/api/v1/jobs", params={"q": "import", "limit": 1, "total": True})
+    plain = await whole.client.get("/api/v1/jobs", params={"limit": 1})
+
+    assert asked.json()["total"] == 2
+    assert [job["name"] for job in asked.json()["items"]] == ["import-a"]
+    assert "total" not in plain.json()

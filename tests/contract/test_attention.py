@@ -50,6 +50,8 @@ async def lose(database: Database, job: Job, at: datetime, reason: str = "overla
 
 async def names(lists: ListStore, attention: Attention, now: datetime, limit: int = 10) -> list[str]:
     found = await lists.jobs(JobQuery(attention=attention), limit, None, now)
+    if len(found) < limit:
+        assert await lists.count_jobs(JobQuery(attention=attention), 1_000, now) == len(found)
     return [view.job.definition.name for view in found]
 
 

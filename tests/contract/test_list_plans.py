@@ -130,6 +130,7 @@ MIDDLE = T0 + 50_000 * SECOND
 WINDOWS = {"late runs": 30, "runs of a common subject": 30}
 # These look at a thousand candidates, or at each of ten thousand that they count.
 WINDOWS |= {"late jobs": 4, "losing jobs": 8, "very many losing jobs": 15, "very many due jobs": 2, "time line": 4}
+WINDOWS |= {"jobs, counted": 30, "jobs of a prefix and a state, counted": 30}
 WINDOWS |= {"jobs by attention": 15, "attention in figures": 40, "buckets": 20}
 BY_NAME, BY_ID = position("job-050000"), position()
 BY_NEXT, BY_TIME = position(T0 + 5_000 * SECOND), position(MIDDLE)
@@ -188,6 +189,11 @@ def times(job: UUID = JOB, **query: Any) -> list[Ask]:
 
 ASKED: dict[str, list[Ask]] = {
     "jobs": jobs(BY_NAME),
+    "jobs, counted": [lambda lists: lists.count_jobs(JobQuery(), 10_001, MIDDLE)],
+    "jobs of a prefix and a state, counted": [
+        lambda lists: lists.count_jobs(JobQuery(prefix="job-05", state=JobState.ACTIVE), 10_001, MIDDLE)
+    ],
+    "jobs of a rare tag, counted": [lambda lists: lists.count_jobs(JobQuery(tag="rare"), 10_001, MIDDLE)],
     "jobs by id": jobs(BY_ID, sort=JobSort.ID),
     "jobs by next": jobs(BY_NEXT, sort=JobSort.NEXT),
     "jobs of a prefix": jobs(BY_NAME, prefix="job-05"),

@@ -139,6 +139,7 @@ async def test_every_pair_of_filters_finds_just_what_fits_both(
         if len(asked | also_asked) == 2:
             expected = [view.job.definition.name for view in views if fits(view) and also_fits(view)]
             assert await walked(lists, JobQuery(sort, **asked, **also_asked), 5) == expected
+            assert await lists.count_jobs(JobQuery(sort, **asked, **also_asked), 100, T0) == len(expected)
 
 
 async def test_pages_meet_whatever_their_size(control: ControlStore, lists: ListStore, database: Database) -> None:
@@ -166,6 +167,8 @@ async def test_an_owner_with_many_sources_is_listed_by_name(control: ControlStor
         await add_job(control, name, managed_by="code", source=f"source-{number * 7 % 60}")
 
     assert await walked(lists, JobQuery(managed_by="code"), 25) == names
+    assert await lists.count_jobs(JobQuery(managed_by="code"), 100, T0) == 60
+    assert await lists.count_jobs(JobQuery(managed_by="code"), 25, T0) == 25
 
 
 async def test_a_job_is_found_by_id_and_by_name(control: ControlStore, lists: ListStore) -> None:

@@ -49,6 +49,7 @@ DropSecrets = Annotated[
 RecentCount = Annotated[
     int | None, Query(ge=0, le=50, description="Include so many of the newest scheduled times, with their fates.")
 ]
+Total = Annotated[bool, Query(description="Include the number of jobs on all pages, counted up to 10,000.")]
 _SHOWN = 10
 _MAX_RECENT_JOBS = 100
 _WEEK = timedelta(days=7)
@@ -116,12 +117,14 @@ async def list_jobs(
     user: Viewer,
     wanted: Annotated[JobParameters, Depends()],
     recent: RecentCount = None,
+    total: Total = False,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """List jobs by name, or by their next scheduled time (`sort=next_at`, and always with `next_before`).
 
     With `recent`, each job also has its newest scheduled times with their fates, and a page holds at most 100 jobs.
+    With `total`, the answer has the number of jobs on all pages, or null if there are more than 10,000.
     """
     del user
     if recent is not None and limit > _MAX_RECENT_JOBS:
@@ -136,7 +139,8 @@ async def list_jobs(
         secrets = None if rows is None else rows.get(view.job.id, ())
         return render.listed_job(view, secrets, newest.get(view.job.id))
 
-    return page_response(found, render_item)
+    more = {"total": await control.history.count_jobs(wanted.query())} if total else {}
+    return page_response(found, render_item, more)
 
 
 @router.post(

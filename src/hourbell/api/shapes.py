@@ -6,7 +6,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
 from hourbell.answers import alerts, jobs, runs, server, timeline, times
@@ -80,7 +80,12 @@ _RECENT = ["recent", "median_duration_ms", "p95_duration_ms", "streak"]
 JobDetail = schema("JobDetail", jobs.Job, ["secrets"], optional=_RECENT)
 JobDefined = schema("JobDefined", jobs.Job, ["warnings", "generated_secret"])
 JobListed = schema("JobListed", jobs.Job, optional=["secrets", "omitted", *_RECENT])
-JobList = _list("JobList", JobListed)
+JobList = create_model(
+    "JobList",
+    __base__=_list("JobList", JobListed),
+    __module__=__name__,
+    total=(int | None, Field(None, description="If asked for: the jobs on all pages; null for more than 10,000.")),
+)
 Occurrence = schema("Occurrence", jobs.Upcoming)
 Instants = _list("Instants", Occurrence, has_pages=False)
 Intention = schema("Intention", jobs.Intention)

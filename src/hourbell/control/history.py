@@ -40,6 +40,7 @@ from hourbell.store.lists.reader import ListStore
 
 MAX_SAMPLED_RUNS = 10_000
 MAX_SCHEDULES = 2_000
+MAX_COUNTED_JOBS = 10_000
 STUCK_AFTER = timedelta(hours=1)
 ORPHAN_AFTER = timedelta(minutes=15)
 STALE_NODES_KEPT_FOR = timedelta(days=1)
@@ -96,6 +97,12 @@ class History:
             position = position_of(*parts_of(kind, cursor, 2), is_time=query.sort in _ORDERED_BY_TIME)
         found = await self._lists.jobs(query, limit + 1, position, self._now())
         return page_of(found, limit, lambda last: cursor_of(kind, _job_key(query.sort, last), last.job.id))
+
+    async def count_jobs(self, query: JobQuery) -> int | None:
+        """Count the jobs on all pages of a query; None if there are more than MAX_COUNTED_JOBS."""
+        _refuse_slow(query)
+        number = await self._lists.count_jobs(query, MAX_COUNTED_JOBS + 1, self._now())
+        return number if number <= MAX_COUNTED_JOBS else None
 
     async def skips(self, ref: str, limit: int, cursor: str | None = None) -> Page[SkipView]:
         """List the instants of a job that got no run, newest first."""

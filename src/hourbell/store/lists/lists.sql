@@ -19,6 +19,9 @@ from page j
 {job_joins}
 order by {sort}
 
+-- name: jobs_count
+select count(*) as number from (select 1 as one from {from} where {where} order by {order} limit :limit) as found
+
 -- name: job_by_id
 select j.*, {job_totals}
 from hourbell.jobs j

@@ -95,6 +95,18 @@ class ListStore(TimelineReader):
         rows = sorted((row for rows in found for row in rows), key=lambda row: str(row["name"]))
         return [job_view(row) for row in rows[:limit]]
 
+    async def count_jobs(self, query: JobQuery, limit: int, now: datetime) -> int:
+        """Count the jobs of a query, up to `limit`. It walks the same indexes as a page."""
+        choice = await self.choice_of(query, now)
+        if choice.ids is not None and not choice.ids:
+            return 0
+        sources = await self._sources_to_walk(query)
+        queries = [query] if sources is None else [replace(query, source=source) for source in sources]
+        pages = [job_page(each, limit, None, choice) for each in queries]
+        found = await self._answers([(page.statement(self._sql, "jobs_count"), page.values) for page in pages])
+        number: int = sum(row["number"] for rows in found for row in rows)
+        return min(limit, number)
+
     async def _sources_to_walk(self, query: JobQuery) -> list[str] | None:
         """Return the sources of an owner, to walk each by name; None if another index serves the query."""
         is_by_owner = query.managed_by not in (None, "api") and query.source is None

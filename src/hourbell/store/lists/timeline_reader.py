@@ -125,6 +125,10 @@ class TimelineReader(TimeLists):
         [rows] = await self._answers([(page.statement(self._sql, "jobs_page"), page.values)])
         return [job_view(row) for row in rows]
 
+    async def choice_of(self, query: JobQuery, now: datetime) -> Choice:
+        """Return what restricts a query of jobs to those that need attention for its reason."""
+        return _choice(query, await self.attention_sets(now, [query.attention]), ())
+
     async def job_facts(self, jobs: Sequence[Job], now: datetime) -> dict[UUID, JobFacts]:
         """Return the facts of jobs for the time line."""
         job_ids = [job.id for job in jobs]

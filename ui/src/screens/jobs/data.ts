@@ -12,13 +12,15 @@ const MAX_JOBS_PER_CALL = 1000
 interface Page extends List<Job> {
   /** The request that this answers, so that rows of another one are told apart. */
   of: string
+  /** The jobs on all pages, if a filter is set; null for more than 10,000. */
+  total?: number | null
 }
 
 export function useJobs(filter: Filter, sort: string | undefined, cursor: string | null) {
-  const query = { ...filter, sort, cursor, limit: PAGE, recent: RECENT }
+  const query = { ...filter, sort, cursor, limit: PAGE, recent: RECENT, total: Object.keys(filter).length > 0 }
   return useQuery({
     queryKey: keys.jobs(query),
-    queryFn: async ({ signal }): Promise<Page> => ({ ...(await getJson<List<Job>>('/jobs', query, signal)), of: JSON.stringify(query) }),
+    queryFn: async ({ signal }): Promise<Page> => ({ ...(await getJson<List<Job> & { total?: number | null }>('/jobs', query, signal)), of: JSON.stringify(query) }),
     placeholderData: keepPreviousData,
   })
 }

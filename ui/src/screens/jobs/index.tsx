@@ -16,7 +16,7 @@ import { Screen } from '../../components/Screen'
 import { Table, type Column } from '../../components/Table'
 import { useToast } from '../../components/Toast'
 import { BASE } from '../../api/client'
-import { count } from '../../lib/outcome'
+import { count, formatNumber } from '../../lib/outcome'
 import { jobPath, oneOf } from '../../lib/url'
 import { useJobActions, type JobActions } from './actions'
 import { JobName, LastResult, Next, P95, Recent, Rate } from './cells'
@@ -85,7 +85,7 @@ export default function Jobs() {
   return (
     <Screen
       title="Jobs"
-      beside={jobs.data && <span className="hb-muted">{describeCount(rows.length, !!jobs.data.next_cursor, !cursor, isFiltered ? undefined : stats?.jobs)}</span>}
+      beside={jobs.data && <span className="hb-muted">{describeCount(rows.length, !!jobs.data.next_cursor, !cursor, isFiltered ? (jobs.data.total ?? undefined) : stats?.jobs)}</span>}
       actions={
         <LinkButton href="/jobs/new" look="primary" needs="editor">
           New job
@@ -129,7 +129,7 @@ export default function Jobs() {
         </>
       )}
       {jobs.data && !rows.length && (isFiltered ? <NoMatch onClear={() => change(Object.fromEntries(FILTERS.map((name) => [name, null])))} /> : <NoJobs />)}
-      {mayAct && shownKeys.size > 0 && <SelectionBar chosen={chosen} hasMore={!!jobs.data?.next_cursor || !!cursor} isPageChosen={rows.length > 0 && rows.every((job) => shownKeys.has(job.name))} byName={byName} actions={actions} onChoose={choose} />}
+      {mayAct && shownKeys.size > 0 && <SelectionBar chosen={chosen} hasMore={!!jobs.data?.next_cursor || !!cursor} isPageChosen={rows.length > 0 && rows.every((job) => shownKeys.has(job.name))} byName={byName} actions={actions} total={isFiltered ? jobs.data?.total : stats?.jobs} onChoose={choose} />}
       {actions.dialogs}
     </Screen>
   )
@@ -239,10 +239,12 @@ interface BarProps {
   isPageChosen: boolean
   byName: ReadonlyMap<string, Job>
   actions: JobActions
+  /** How many jobs match, if that is known. */
+  total: number | null | undefined
   onChoose: (chosen: Chosen) => void
 }
 
-function SelectionBar({ chosen, hasMore, isPageChosen, byName, actions, onChoose }: BarProps) {
+function SelectionBar({ chosen, hasMore, isPageChosen, byName, actions, total, onChoose }: BarProps) {
   const known = chosen === 'all' ? [] : [...chosen].flatMap((name) => byName.get(name) ?? [])
   const paused = known.filter((job) => job.state === 'paused').length
   const canPause = chosen === 'all' || known.length < chosen.size || paused < known.length
@@ -254,10 +256,10 @@ function SelectionBar({ chosen, hasMore, isPageChosen, byName, actions, onChoose
   )
   return (
     <div className="jobs-bar" role="region" aria-label="Actions on the selected jobs">
-      <span className="jobs-bar-count">{chosen === 'all' ? 'All jobs that match' : `${count(chosen.size, 'job')} selected`}</span>
+      <span className="jobs-bar-count">{chosen === 'all' ? (total ? `All ${count(total, 'job')} that match` : 'All jobs that match') : `${count(chosen.size, 'job')} selected`}</span>
       {chosen !== 'all' && hasMore && isPageChosen && (
         <Button look="quiet" className="jobs-bar-all" onClick={() => onChoose('all')}>
-          Select all that match
+          {total ? `Select all ${formatNumber(total)} that match` : 'Select all that match'}
         </Button>
       )}
       <div className="hb-actions">
