@@ -224,7 +224,7 @@ def test_sigterm_drains_and_the_http_server_closes_last(serve: Serve, tmp_path: 
     assert server.get("/health").status_code == 200  # a drain can be watched
     assert "engine_stopped" not in server.names
     assert server.wait(15) == 0
-    assert server.names[-4:] == ["stopping", "engine_stopping", "engine_stopped", "stopped"]
+    assert server.names[-5:] == ["stopping", "engine_stopping", "run_succeeded", "engine_stopped", "stopped"]
     assert _rows(tmp_path, "select count(*), max(planned_at) from hourbell_runs") == planned  # the planner went first
     assert _rows(tmp_path, "select state, attempt from hourbell_runs where started_at > 0") == [("succeeded", 1)]
     assert _rows(tmp_path, "select count(*) from hourbell_nodes") == [(0,)]

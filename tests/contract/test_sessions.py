@@ -16,7 +16,7 @@ from tests.sqlite_database import SqliteDatabase
 pytestmark = pytest.mark.anyio
 SHARED = [
     name
-    for file in ("access.sql", "audit_chain.sql", "control.sql", "secrets.sql")
+    for file in ("control/access.sql", "control/audit_chain.sql", "control/control.sql", "control/secrets.sql")
     for name in load_queries("hourbell.store", file)
 ]
 # What only one of the databases does: PostgreSQL locks all jobs of a bundle in one order, and spares the name's index.

@@ -219,6 +219,7 @@ async def test_a_refused_recipient_is_named_and_the_others_get_the_message() -> 
 
 async def test_a_server_that_is_away_or_mute_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ATTEMPT_SECONDS", 0.3)
+    monkeypatch.setattr(module, "STEP_SECONDS", 0.6)
     ended = asyncio.Event()
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
