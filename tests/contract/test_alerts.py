@@ -255,6 +255,19 @@ async def test_a_run_that_waits_too_long_is_late_until_it_begins(
     assert await results(alerts, T0 + 7 * MINUTE, job.id) == [(Move.RESOLVE, Event.RESOLVED)]
 
 
+async def test_late_jobs_are_found_in_every_lane_among_its_oldest_runs(
+    store: EngineStore, control: ControlStore, alerts: AlertStore
+) -> None:
+    for number in range(30):
+        job = await add_job(control, f"job-{number:02}", lane=f"lane-{number:02}")
+        await put_runs(store, job, [new_run(job, second) for second in range(25)])
+
+    found = await alerts.late_jobs(T0 + HOUR, 100)
+
+    assert (len(found), {late.runs for late in found}) == (30, {20})
+    assert {late.oldest_at for late in found} == {T0}
+
+
 async def test_a_job_without_a_success_for_too_long_is_found(
     store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs
 ) -> None:

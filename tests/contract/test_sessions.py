@@ -25,7 +25,7 @@ OWN = {"lock_jobs_of_bundle", "update_job_under_its_name", "owned_jobs", "is_ext
 
 @pytest.mark.parametrize(
     ("file", "shared", "of_one"),
-    [("control.sql", SHARED, OWN), ("lists.sql", list(load_queries("hourbell.store", "lists.sql")), set())],
+    [("control.sql", SHARED, OWN), ("lists.sql", list(load_queries("hourbell.store", "lists/lists.sql")), set())],
 )
 def test_a_statement_is_written_once_or_once_for_each_database(file: str, shared: list[str], of_one: set[str]) -> None:
     own = [set(load_queries(f"hourbell.store.{backend}", file)) for backend in ("sqlite", "postgres")]

@@ -96,7 +96,16 @@ STATEMENTS: dict[str, tuple[tuple[Any, ...] | None, int, set[str]]] = {
     "delete_finished_jobs": (
         (FINISHED_JOBS,),
         BATCH,
-        {"jobs by id", "runs_once", "key", "skips_of_job", "secrets_of_job", "job_tags_of_job", "job_changes_of_job"},
+        {
+            "jobs by id",
+            "runs_once",
+            "key",
+            "skips_of_job",
+            "secrets_of_job",
+            "job_tags_of_job",
+            "job_changes_of_job",
+            "channels_of_job",
+        },
     ),
     "whole_jobs": ((BUSY_JOBS,), BATCH, {"jobs by id"}),
     "jobs_to_refresh": ((UUID(int=0), BATCH), BATCH, {"jobs by id"}),

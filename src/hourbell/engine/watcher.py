@@ -17,6 +17,7 @@ from hourbell.core.alerts.kinds import Event, IncidentKind
 from hourbell.core.alerts.policy import BUILT_IN, DEFAULT_POLICY, AlertPolicy
 from hourbell.core.alerts.scheduler import (
     AFTER_OUTAGE,
+    MAX_LATE_JOBS,
     LateRuns,
     NodeFacts,
     failing_channel,
@@ -38,7 +39,6 @@ log = logging.getLogger("hourbell.alerts")
 INTERVAL_SECONDS = 1.0
 BATCH = 200  # jobs in one transaction
 PAGE = 2_000  # jobs that a page of a scan looks at
-_LATE_LIMIT = 500
 _OFTEN, _SELDOM = 5.0, 60.0  # seconds between looks at what only time changes, and between scans
 _AGAIN = 10.0  # seconds, before a job that is still late is watched again
 _WARM_UP = 60.0  # seconds, before a watcher that just started says that others are silent
@@ -107,7 +107,7 @@ class Watcher:
 
     async def _late_jobs(self, now: datetime, elapsed: float) -> list[UUID]:
         """Return the late jobs that were not watched just now."""
-        found = await self._store.late_jobs(now, _LATE_LIMIT)
+        found = await self._store.late_jobs(now, MAX_LATE_JOBS)
         self._late_runs = LateRuns(
             sum(each.runs for each in found),
             len(found),
@@ -124,7 +124,7 @@ class Watcher:
         await self._watch_hourbell(now, elapsed)
         jobs: list[UUID] = []
         if (limit := self._least(IncidentKind.SLOW, lambda policy: policy.slow_after)) is not None:
-            jobs += await self._store.slow_jobs(now - limit, _LATE_LIMIT)
+            jobs += await self._store.slow_jobs(now - limit, MAX_LATE_JOBS)
         jobs += await self._page("incidents", lambda after: self._store.incident_jobs(after, BATCH))
         if jobs:
             await self._watch(now, jobs)

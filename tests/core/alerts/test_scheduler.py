@@ -68,6 +68,8 @@ def test_a_lane_is_unserved_when_its_runs_wait_for_a_minute() -> None:
         (LateRuns(11, 5, T0), 51, False, False),
         (LateRuns(5_000, 1, T0), 1, False, False),
         (LateRuns(1, 1, T0), 1_000, True, True),
+        (LateRuns(900, 499, T0), 100_000, False, False),
+        (LateRuns(900, 500, T0), 100_000, False, True),  # no more are counted
     ],
 )
 def test_many_late_runs_of_a_share_of_all_jobs_are_recovery_mode(

@@ -15,6 +15,7 @@ from hourbell.core.values.readers import show_duration
 RECOVERY_KEY, PLANNING_KEY = "recovery", "planning"
 MANY_LATE_RUNS = 10  # more than so many late runs, of a share of all jobs, are recovery mode
 LATE_SHARE = 0.1
+MAX_LATE_JOBS = 500  # no more are counted; so many are a share of any number
 PLANNING_SILENT = timedelta(seconds=60)  # how long a job may be due before planning counts as silent
 GONE_AFTER = timedelta(hours=1)  # a node that has been silent for so long is not expected back
 UNSERVED_FOR = timedelta(seconds=60)
@@ -130,7 +131,7 @@ def recovery(
 
     An outage that has just ended is one, too, for as long as its backlog may take to show.
     """
-    is_many = late.runs > MANY_LATE_RUNS and late.jobs > 1 and late.jobs >= LATE_SHARE * active_jobs
+    is_many = late.runs > MANY_LATE_RUNS and late.jobs > 1 and late.jobs >= min(LATE_SHARE * active_jobs, MAX_LATE_JOBS)
     is_after_outage = outage is not None and outage[1] - outage[0] >= LONG_OUTAGE and now - outage[1] <= AFTER_OUTAGE
     if not (is_many or is_after_outage or (is_on and late.runs)):
         return None

@@ -164,7 +164,7 @@ class AlertStore:
 
     async def late_jobs(self, now: datetime, limit: int) -> list[LateJob]:
         """Return jobs with runs that wait past their `late_after`; the oldest runs of each lane are looked at."""
-        rows = await self._sessions.fetch("late_jobs", now=now, per_lane=limit, limit=limit)
+        rows = await self._sessions.fetch("late_jobs", now=now, rows=2 * limit, limit=limit)
         return [LateJob(row["job_id"], row["runs"], row["oldest_at"], row["catch_up"]) for row in rows]
 
     async def slow_jobs(self, before: datetime, limit: int) -> list[UUID]:

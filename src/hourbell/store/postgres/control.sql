@@ -98,7 +98,7 @@ cross join lateral (
 ) as r
 
 -- name: late_jobs
--- Jobs with runs that wait past their `late_after`: looked for among the oldest of each lane.
+-- Jobs with runs that wait past their `late_after`: looked for among the oldest of each lane, about `rows` in all.
 with recursive lanes as (
     (select lane from hourbell.runs where state in ('pending', 'retrying') order by lane limit 1)
     union all
@@ -115,7 +115,7 @@ cross join lateral (
     from hourbell.runs w
     where w.state in ('pending', 'retrying') and w.lane = l.lane and w.rank = p.rank and w.ready_at <= :now
     order by w.ready_at
-    limit :per_lane
+    limit (select greatest(20, :rows::bigint / count(*)) from lanes)
 ) as r
 join hourbell.jobs j on j.id = r.job_id
 where l.lane is not null and r.attempt = 0 and r.kind in ('scheduled', 'manual')

@@ -86,7 +86,7 @@ join hourbell_runs r on r.id = (
     limit 1)
 
 -- name: late_jobs
--- Jobs with runs that wait past their `late_after`: looked for among the oldest of each lane.
+-- Jobs with runs that wait past their `late_after`: looked for among the oldest of each lane, about `rows` in all.
 with recursive found as (
     select min(lane) as lane from hourbell_runs where state in ('pending', 'retrying')
     union all
@@ -99,12 +99,15 @@ with recursive found as (
 select r.job_id, count(*) as runs, min(r.scheduled_at) as oldest_at, min(j.catch_up) as catch_up
 from found
 cross join ranks
-join hourbell_runs r on r.rowid in (
-    select w.rowid
-    from hourbell_runs w indexed by hourbell_runs_line
-    where w.state in ('pending', 'retrying') and w.lane = found.lane and w.rank = ranks.rank and w.ready_at <= :now
-    order by w.ready_at
-    limit :per_lane)
+cross join json_each((
+    select json_group_array(w.rowid)
+    from (select w.rowid
+          from hourbell_runs w indexed by hourbell_runs_line
+          where w.state in ('pending', 'retrying') and w.lane = found.lane and w.rank = ranks.rank
+            and w.ready_at <= :now
+          order by w.ready_at
+          limit (select max(20, :rows / count(*)) from found)) as w)) as oldest
+cross join hourbell_runs r on r.rowid = oldest.value
 join hourbell_jobs j on j.id = r.job_id
 where r.attempt = 0 and r.kind in ('scheduled', 'manual') and r.scheduled_at + j.late_after <= :now
   and j.managed_by <> 'system'
