@@ -4,6 +4,7 @@
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ _MAX_HEADING_CHARACTERS = 150
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~:])")
 
 
-class _Chat:
+class _Chat(ABC):
     type: str
 
     def parse(self, config: Json) -> ParsedChannel:
@@ -36,8 +37,9 @@ class _Chat:
             return missing("url")
         return await post_json(transport, secrets["url"], self.body(message), secrets)
 
+    @abstractmethod
     def body(self, message: Message) -> dict[str, Any]:
-        raise NotImplementedError
+        """Return the JSON that this chat takes."""
 
 
 class SlackChannel(_Chat):
