@@ -174,7 +174,7 @@ function Notified({ incident }: { incident: Incident }) {
   const isBad = messages.some(({ state }) => state === 'failed' || state === 'retrying')
   return (
     <div className="incidents-notified">
-      <span><span className="incidents-label hb-muted">notified: </span>{listed(messages.map(({ channel }) => channel))}</span>
+      <span><span className="incidents-label hb-muted">notified: </span>{listed(messages.map(({ channel }) => channel))}</span>{isBad && ' '}
       {isBad && <Outcome fate="failed" text="not all delivered" />}
     </div>
   )
