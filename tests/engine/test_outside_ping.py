@@ -44,6 +44,7 @@ class Monitor:
 class MonitoredNode:
     def __init__(self, monitor: Monitor, problems: list[str]) -> None:
         self.problems = problems
+        self.error: Exception | None = None
         self.ping = OutsidePing(
             "https://monitor/x",
             monitor,
@@ -54,6 +55,8 @@ class MonitoredNode:
         )
 
     async def _problems(self) -> list[str]:
+        if self.error is not None:
+            raise self.error
         return self.problems
 
 
@@ -111,3 +114,15 @@ async def test_a_monitor_that_is_away_is_logged_once(caplog: pytest.LogCaptureFi
     await look(monitor, 2, node)
 
     assert caplog.messages == ["outside_ping_failed", "outside_ping_recovered"]
+
+
+async def test_an_unexpected_error_is_logged_and_pings_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    monitor = Monitor()
+    node = monitor.node()
+    node.error = RuntimeError("a bug")
+    await look(monitor, 2, node)
+    node.error = None
+    await look(monitor, 1, node)
+
+    assert caplog.messages == ["outside_ping_failed"]
+    assert monitor.pings == ["/x/start", "/x"]

@@ -61,6 +61,8 @@ class OutsidePing:
                 await self._ping(_FAIL, now, now - _EARLY * self._interval, "; ".join(problems))
         except StoreUnavailable:
             return  # the silence is what the monitor tells about
+        except Exception as error:  # else the pings would stop for good, beside a node that works
+            self._report(repr(error))
 
     async def _is_silent(self, now: datetime) -> bool:
         assert self._started_at is not None  # since the first look
@@ -70,7 +72,10 @@ class OutsidePing:
     async def _ping(self, name: str, now: datetime, before: datetime, text: str) -> None:
         if not await self._turns.take_turn(name, now, before):
             return
-        error = await self._send(f"{self._url}{_SUFFIX[name]}", text)
+        self._report(await self._send(f"{self._url}{_SUFFIX[name]}", text))
+
+    def _report(self, error: str | None) -> None:
+        """Log a new error once, and its end."""
         if error is not None and error != self._error:
             log.warning("outside_ping_failed", extra={"error": error})
         elif error is None and self._error is not None:
