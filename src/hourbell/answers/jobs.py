@@ -120,7 +120,7 @@ class Job(Answer):
     state: Annotated[str, Doc(type=Literal["active", "done", "paused", "error"])]
     error: str | None = None
     paused: Paused | None = None
-    managed_by: Annotated[str, Doc(type=Literal["api", "code", "sql", "file", "system"])] = "api"
+    managed_by: Annotated[str, Doc(type=Literal["api", "app", "code", "sql", "file", "system"])] = "api"
     source: str = ""
     next_at: datetime | None = None
     words: str | None = None

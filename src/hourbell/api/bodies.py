@@ -230,7 +230,7 @@ class JobFilterBody(Body):
     tag: str | None = Field(None, max_length=100)
     state: JobState | None = Field(None, strict=False)
     target: Literal["http", "sql", "task", "queue"] | None = None
-    managed_by: Literal["api", "code", "sql", "file"] | None = None
+    managed_by: Literal["api", "app", "code", "sql", "file"] | None = None
     source: str | None = Field(None, max_length=200)
     subject: str | None = Field(None, max_length=200)
     last_result: RunState | None = Field(None, strict=False)

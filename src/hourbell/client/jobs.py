@@ -98,9 +98,12 @@ class Jobs:
         """List jobs by name, or by their next time (with `sort="next_at"`, and always with `next_before`)."""
         return Pages(Job, lambda page: self._api.get(_JOBS, page), set_options(filters), limit)
 
-    async def create(self, definition: Definition, *, idempotency_key: str | None = None) -> Job:
-        """Create a job. It fires from now on, never for past times."""
-        return read(Job, await self._api.post(_JOBS, definition, key=idempotency_key))
+    async def create(
+        self, definition: Definition, *, run_on_create: bool = False, idempotency_key: str | None = None
+    ) -> Job:
+        """Create a job. It fires from now on, never for past times; with `run_on_create` it also runs once at once."""
+        query = set_options({"run_on_create": run_on_create})
+        return read(Job, await self._api.post(_JOBS, definition, query, key=idempotency_key))
 
     async def preview_create(self, definition: Definition) -> Intention:
         return read(Intention, await self._api.post(_JOBS, definition, DRY_RUN))

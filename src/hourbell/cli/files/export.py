@@ -93,7 +93,7 @@ class Export:
 @click.option("--format", "form", type=click.Choice(FORMATS), help="The format.  [default: by FILE, or toml]")
 @click.option("-f", "--file", "name", metavar="FILE", help="A new file to write, instead of stdout.")
 @click.option("--tag", metavar="TAG", help="Only jobs with this tag.")
-@click.option("--managed-by", metavar="OWNER", help="Only jobs of this owner: api, code, file or sql.")
+@click.option("--managed-by", metavar="OWNER", help="Only jobs of this owner: api, app, code, file or sql.")
 @click.option("--source", metavar="LABEL", help="Only jobs from this source.")
 @server_options
 def command(

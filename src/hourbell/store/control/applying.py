@@ -87,7 +87,9 @@ def compare(
     names = set(bundle.names)
     undefined = [row for row in rows if row["name"] not in names]
     refuse_to_prune(undefined, may_change)
-    entries = compared(bundle.entries, rows, allowed, may_change, take_over=bundle.take_over, abandoned=abandoned)
+    entries = compared(
+        bundle.entries, rows, allowed, may_change, take_over=bundle.take_over, abandoned=abandoned, keep=bundle.keep
+    )
     return Comparison(bundle, entries, {row["name"]: row for row in rows}, undefined, state)
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from hourbell.core.job.definition import Definition
+from hourbell.core.run.run import first_run_id
 from hourbell.store.control.actor import Actor
 from hourbell.store.control.applying import Decision, compare, decide, of_other_programs, state_of
 from hourbell.store.control.auditing import audit
@@ -19,7 +20,7 @@ from hourbell.store.control.bundles import (
     any_job,
 )
 from hourbell.store.control.changes import ChangedJob, NewJob
-from hourbell.store.control.changing import delete_jobs, insert_jobs, write_changes
+from hourbell.store.control.changing import add_manual_run, delete_jobs, insert_jobs, write_changes
 from hourbell.store.control.importing import (
     compared,
     count_results,
@@ -129,7 +130,8 @@ class BulkVerbs(Verbs):
         `heard_since`, a job of another program becomes the owner's if no node with a heartbeat since then defines it,
         which is decided in the same transaction. An operator's pause stays; the owner's own pause ends if the bundle
         enables the job. `secrets` belong to jobs in the bundle. Raises `Conflict` if the state is not `expect`, or a
-        job may not be deleted. A dry run changes nothing.
+        job may not be deleted. A new job with `run_on_create` gets a manual run that is ready now. A dry run changes
+        nothing.
         """
 
         async def apply_bundle(session: Session) -> Applied:
@@ -167,3 +169,7 @@ async def _write(
     await write_secrets(session, secrets, actor.at)
     for entry in decision.audit_entries(secrets):
         await audit(session, actor, *entry)
+    run_now = {entry.job_id for entry in bundle.entries if entry.run_on_create}
+    for job in decision.new:
+        if job.job_id in run_now:
+            await add_manual_run(session, job.after, first_run_id(job.job_id), actor)

@@ -13,6 +13,7 @@ from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.secret_headers import OriginChange
 from hourbell.sealing import Sealed
 
+APP = "app"  # managed_by of jobs that a program creates at run time
 STAY = OriginChange()  # a job with secret headers keeps its origin
 
 
@@ -35,11 +36,15 @@ MAY_CHANGE_ALL = Rights()
 
 @dataclass(frozen=True, slots=True)
 class JobEntry:
-    """A job to import, with the id it gets if it is new, and the fields of the secrets that come with it."""
+    """A job to import, with the id it gets if it is new, and the fields of the secrets that come with it.
+
+    With `run_on_create`, a bundle also adds a run that is ready now if the job is new.
+    """
 
     definition: Definition
     job_id: UUID
     secret_fields: frozenset[str] = frozenset()
+    run_on_create: bool = False
 
 
 class Imported(StrEnum):
@@ -66,9 +71,9 @@ class ImportResult:
 class Bundle:
     """The jobs of one owner, applied together. The definitions already name the owner.
 
-    With `prune`, jobs of the owner that are not in the bundle are deleted. With `take_over`, jobs with these names that
-    others own become the owner's. With `heard_since`, so do jobs of other programs that are defined by no node with a
-    heartbeat since then.
+    With `prune`, jobs of the owner that are not in the bundle are deleted. With `keep`, existing jobs of the owner stay
+    as they are. With `take_over`, jobs with these names that others own become the owner's. With `heard_since`, so do
+    jobs of other programs that are defined by no node with a heartbeat since then.
     """
 
     entries: Sequence[JobEntry]
@@ -77,6 +82,7 @@ class Bundle:
     prune: bool = False
     take_over: bool = False
     heard_since: datetime | None = None
+    keep: bool = False
 
     @property
     def owner(self) -> str:
