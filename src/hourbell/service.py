@@ -32,6 +32,7 @@ from hourbell.core.values.url import parse_url
 from hourbell.descriptors import raise_descriptor_limit
 from hourbell.engine.engine import Engine
 from hourbell.engine.outside_ping import OutsidePing
+from hourbell.engine.run_events import RunListener
 from hourbell.metrics import Metrics
 from hourbell.node import Node, prepare, warn_at_start
 from hourbell.settings import Address, Settings, SettingsError
@@ -115,11 +116,18 @@ OnReady = Callable[[ReadyServer], None]
 
 
 class Service:
-    def __init__(self, settings: Settings, program: Program, on_ready: OnReady | None = None) -> None:
-        """`on_ready` is called once the server answers."""
+    def __init__(
+        self,
+        settings: Settings,
+        program: Program,
+        on_ready: OnReady | None = None,
+        listener: RunListener | None = None,
+    ) -> None:
+        """`on_ready` is called once the server answers; `listener` gets the events of runs."""
         self._settings = settings
         self._program = program
         self._on_ready = on_ready
+        self._listener = listener
         self._stopping = asyncio.Event()
         self._signalled_at = 0.0
         self._lost: StoreLost | None = None
@@ -171,7 +179,7 @@ class Service:
         tasks = {DEMO_TASK.name: DEMO_TASK, **self._program.tasks}
         targets = build_targets(settings, stores, tasks, keys, policy)
         _log_networks(settings, known_access)
-        engine = build_engine(settings, stores, targets, metrics)
+        engine = build_engine(settings, stores, targets, metrics, self._listener)
         access = build_access(stores, engine.clock.now)
         control = build_control(settings, stores, keys, access, policy, engine.clock.now)
         authenticator = await build_authenticator(settings, stores, keys, access, engine.clock.now)

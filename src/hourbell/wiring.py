@@ -35,6 +35,7 @@ from hourbell.core.doctor.deployment import check_deployment
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.deployment import describe_deployment
 from hourbell.engine.engine import Engine, EngineSettings
+from hourbell.engine.run_events import RunListener
 from hourbell.ids import new_id
 from hourbell.metrics import Metrics
 from hourbell.private_files import exposure, read_with_mode
@@ -404,7 +405,13 @@ async def build_authenticator(
     )
 
 
-def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], metrics: Metrics) -> Engine:
+def build_engine(
+    settings: Settings,
+    stores: Stores,
+    targets: Sequence[Target],
+    metrics: Metrics,
+    listener: RunListener | None = None,
+) -> Engine:
     return Engine(
         stores.engine,
         targets,
@@ -431,6 +438,7 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
         audit_chain=stores.audit_chain,
         seals=seal_keys(settings),
         alerts=stores.alerts,
+        listener=listener,
     )
 
 

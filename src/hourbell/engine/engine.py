@@ -24,6 +24,7 @@ from hourbell.engine.loop import Loop, LoopRunner
 from hourbell.engine.outages import DatabaseReach, OutageRecorder
 from hourbell.engine.planner import Planner
 from hourbell.engine.reaper import Reaper
+from hourbell.engine.run_events import RunListener
 from hourbell.engine.runner import Runner
 from hourbell.engine.settler import Settler
 from hourbell.engine.shares import Probation
@@ -76,6 +77,7 @@ class Engine:
         audit_chain: AuditChainStore | None = None,
         seals: SealKeys | None = None,
         alerts: AlertStore | None = None,
+        listener: RunListener | None = None,
     ) -> None:
         self._store = store
         self._targets = tuple(targets)
@@ -88,7 +90,7 @@ class Engine:
         self.clock = DatabaseClock(elapsed)
         self.pulse = Pulse(elapsed)
         self._leases = leases = Leases(settings.lease, elapsed)
-        self._events = events = EngineEvents(metrics, elapsed)
+        self._events = events = EngineEvents(metrics, elapsed, listener)
         self.settler = Settler(store, events=events, on_slots=self._wake_runner, on_written=self._on_written)
         probation = Probation(elapsed)
         self.attempts = Attempts(

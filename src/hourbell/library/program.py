@@ -40,7 +40,11 @@ def serve(settings: Settings, scheduler: "Scheduler", on_ready: OnReady | None =
         log.warning("redis_unused", extra={"hint": "REDIS_URL is set, but Hourbell does not use Redis"})
 
     async def main() -> None:
-        await Service(settings, scheduler, on_ready).run()
+        scheduler.listeners.start()
+        try:
+            await Service(settings, scheduler, on_ready, scheduler.listeners).run()
+        finally:
+            await scheduler.listeners.stop()
         await _end_the_rest()
 
     scheduler.freeze()
