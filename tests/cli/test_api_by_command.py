@@ -15,7 +15,7 @@ COMMANDS = {
     "import_jobs": "import jobs --source --managed-by --prune --dry-run",
     "list_jobs": "job list --tag --state --target --managed-by --source --subject --last --attention --next-before"
     " --sort",
-    "create_job": "job create --dry-run",
+    "create_job": "job create --run-on-create --dry-run",
     "get_job": "job get",
     "replace_job": "job create --replace --dry-run",
     "patch_job": "job edit --name --take-over --drop-backlog --dry-run",
