@@ -88,13 +88,21 @@ async def test_a_callback_that_raises_is_logged_and_harms_nothing(
     async def wrong(_: RunEvent) -> None:
         raise RuntimeError("the callback's own")
 
+    async def leaves(_: RunEvent) -> None:
+        raise SystemExit(1)
+
+    async def cancels_its_own(_: RunEvent) -> None:
+        waiting = asyncio.create_task(asyncio.sleep(30))
+        waiting.cancel()
+        await waiting
+
     def wrong_too(_: RunEvent) -> None:
         raise RuntimeError("another one's")
 
     async def note(event: RunEvent) -> None:
         seen.put_nowait(event)
 
-    for callback in (wrong, wrong_too, note):
+    for callback in (wrong, wrong_too, leaves, cancels_its_own, note):
         scheduler.on("run_succeeded", callback)
     async with scheduler:
         await scheduler.create("one", "@yearly", works, run_on_create=True)
@@ -103,7 +111,7 @@ async def test_a_callback_that_raises_is_logged_and_harms_nothing(
         await soon(seen)
 
     failures = [text for text in caplog.messages if text.startswith("listener_failed")]
-    assert len(failures) == 4
+    assert len(failures) == 8
     assert "wrong_too" in failures[1]
 
 

@@ -79,7 +79,11 @@ class Listeners:
                 try:
                     async with asyncio.timeout(_MAX_SECONDS):
                         await _call(listener, event)
-                except Exception:
+                except asyncio.CancelledError:
+                    if _is_stopping():
+                        raise
+                    report_failure(listener, event)
+                except (Exception, SystemExit):
                     report_failure(listener, event)
             queue.task_done()
             if queue.empty():
@@ -89,6 +93,12 @@ class Listeners:
         count, self._dropped = self._dropped + more, 0
         if count:
             log.warning("listener_events_dropped", extra={"count": count})
+
+
+def _is_stopping() -> bool:
+    """Return True if the current task was cancelled, not only something that it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _call(listener: Listener, event: RunEvent) -> None:

@@ -4,6 +4,7 @@ The server, the database driver and the engine are imported only when the schedu
 """
 
 import asyncio
+import concurrent.futures
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -292,7 +293,10 @@ class Scheduler(Registry):
             asking.close()
             raise RuntimeError("async code would wait for itself; write await scheduler.create(…), without blocking")
         if (embedded := self._running()) is not None:
-            return asyncio.run_coroutine_threadsafe(asking, embedded.loop).result()
+            try:
+                return asyncio.run_coroutine_threadsafe(asking, embedded.loop).result()
+            except concurrent.futures.CancelledError:
+                raise RuntimeError("the scheduler was stopped meanwhile; call again") from None
         return asyncio.run(asking)
 
     def _running(self) -> "Embedded | None":
