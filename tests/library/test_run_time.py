@@ -1,9 +1,8 @@
-"""Jobs that a program creates and changes while it runs, on both databases: before, during and after its start."""
+"""Jobs that a program creates and changes while it runs, before, during and after its start."""
 
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -13,21 +12,12 @@ import pytest
 
 from hourbell import Refused, Run, Schedule, Scheduler
 from hourbell.store.errors import StoreUnavailable
-from tests.database import PostgresDatabase
 from tests.servers.ledger import Ledger
 
 pytestmark = pytest.mark.anyio
 
 Seen = asyncio.Queue[Any]
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def ledger(request: pytest.FixtureRequest, home: Path) -> AsyncIterator[Ledger]:
-    if request.param == "sqlite":
-        yield Ledger(home)
-    else:
-        async with PostgresDatabase.made(migrated=False) as database:
-            yield Ledger(home, database.url)
+on_both = pytest.mark.parametrize("ledger", ["sqlite", "postgres"], indirect=True)
 
 
 @pytest.fixture
@@ -54,6 +44,7 @@ async def soon(seen: Seen) -> Any:
     return await asyncio.wait_for(seen.get(), 20)
 
 
+@on_both
 async def test_a_job_is_created_while_the_scheduler_runs_and_fires(
     scheduler: Scheduler, seen: Seen, ledger: Ledger
 ) -> None:
@@ -75,6 +66,7 @@ async def test_a_job_is_created_while_the_scheduler_runs_and_fires(
     assert await ledger.rows("select actor, action from hourbell.audit") == [("app:shop", "job.create")]
 
 
+@on_both
 async def test_a_job_is_changed_paused_resumed_and_deleted(scheduler: Scheduler, ledger: Ledger) -> None:
     async with scheduler:
         await scheduler.create("remind-7", "0 9 * * *", "remind", args={"user": 7}, payload={"a": 1}, timeout="1m")
@@ -98,6 +90,7 @@ async def test_a_job_is_changed_paused_resumed_and_deleted(scheduler: Scheduler,
     assert actions == ["job.create", "job.edit", "job.pause", "job.resume", "job.edit", "job.delete"]
 
 
+@on_both
 async def test_a_script_needs_no_start(scheduler: Scheduler, ledger: Ledger) -> None:
     made = await scheduler.create("one", "@daily", "remind")
     job, run = await scheduler.get("one"), await scheduler.trigger("one", key="1")
@@ -257,6 +250,7 @@ async def test_a_name_that_is_taken_is_an_error_an_update_or_kept(
     assert await ledger.rows("select id from hourbell.runs") == []
 
 
+@on_both
 async def test_creating_at_once_in_many_workers_makes_one_job(ledger: Ledger) -> None:
     workers = [Scheduler("shop", database_url=ledger.url) for _ in range(4)]
     for worker in workers:
