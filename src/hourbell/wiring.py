@@ -16,6 +16,7 @@ from uuid import uuid4
 from hourbell import __version__, clock
 from hourbell.control.access import Access
 from hourbell.control.alerts import Alerts
+from hourbell.control.alert_bundles import AlertBundles
 from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
@@ -364,7 +365,14 @@ def build_control(
         ledger=Ledger(jobs, stores.lists, now=now),
         timelines=Timelines(stores.lists, now=now, live_for=live_for),
         backfills=Backfills(stores.control, stores.lists, jobs, now=now),
-        applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=new_id),
+        applying=Applying(
+            stores.control,
+            jobs,
+            AlertBundles(alerts, secrets=secrets, now=now, new_id=new_id),
+            secrets=secrets,
+            now=now,
+            new_id=new_id,
+        ),
         job_bulk=JobBulk(stores.control, jobs, history, now=now),
         demo=Demo(jobs, now=now),
         imports=Imports(stores.control, rules=rules, now=now, new_id=new_id),

@@ -512,6 +512,55 @@ async def test_every_effect_on_alerts_needs_its_role(
     assert found == expected
 
 
+async def apply_alerts(api: Whole, headers: Headers, *, dry_run: bool, **wish: Any) -> str:
+    params = {"dry_run": "true"} if dry_run else {}
+    body = {"jobs": [], "take_over": True, **wish}
+    return reported(await api.client.post(f"{JOBS}/apply", json=body, headers=headers, params=params))
+
+
+async def by_file(api: Whole, method: str, path: str, body: Body | None, headers: Headers, *, dry_run: bool) -> str:
+    """Cause an effect on a channel or a policy by a file that has it, or that no longer has it."""
+    _, endpoint, name = path.rsplit("/", 2)
+    kind = endpoint.replace("-", "_")
+    if method == "PUT":
+        return await apply_alerts(api, headers, dry_run=dry_run, **{kind: {name: body}})
+    admin = {"Authorization": f"Bearer {await api.token(Role.ADMIN, f'owner-{next(NUMBERS)}')}"}
+    before: Body = OPS if kind == "channels" else {}
+    owned = {"source": f"prune-{name}", "alert_policies": {f"kept-{name}": {}}}
+    with_it = {**owned, kind: {**owned.get(kind, {}), name: before}}  # type: ignore[dict-item]
+    assert await apply_alerts(api, admin, dry_run=False, **with_it) == "done"
+    return await apply_alerts(api, headers, dry_run=dry_run, prune=True, **owned)
+
+
+@pytest.mark.parametrize("way", ["apply", "dry run"])
+@pytest.mark.parametrize("effect", [name for name, (method, *_) in OF_ALERTS.items() if method != "POST"])
+async def test_a_file_has_the_effects_on_alerts_that_the_role_has_otherwise(
+    api: Whole, tokens: dict[Role, dict[str, str]], effect: str, way: str
+) -> None:
+    method, path, body, expected = OF_ALERTS[effect]
+    found = {}
+    for role in Role:
+        name = f"ops-{next(NUMBERS)}"
+        admin = tokens[Role.ADMIN]
+        await api.client.put(f"{CHANNELS}/{name}", json=OPS, headers=admin)
+        await api.client.put(f"{POLICIES}/for-{name}", json={}, headers=admin)
+        where = path.format(name=name)
+        before = await api.client.get(where, headers=admin)
+        sent = None if body is None else json.loads(json.dumps(body).replace("{name}", name))
+
+        found[role] = await by_file(api, method, where, sent, tokens[role], dry_run=way == "dry run")
+        after = await api.client.get(where, headers=admin)
+        ignored = {"managed_by", "source", "updated_at", "updated_by"}
+        if found[role] != "done" or way == "dry run":
+            shown = [{k: v for k, v in each.json().items() if k not in ignored} for each in (before, after)]
+            assert (before.status_code, shown[0].get("url")) == (after.status_code, shown[1].get("url"))
+            assert shown[0] == shown[1] or before.status_code == 404
+        else:
+            assert after.status_code == (404 if method == "DELETE" else 200)
+    await api.client.delete(f"{POLICIES}/default", params={"take_over": "true"}, headers=tokens[Role.ADMIN])
+    assert found == expected
+
+
 @pytest.mark.parametrize("way", [*MAKES, "PATCH"])
 @pytest.mark.parametrize("take_over", ["false", "true"])
 async def test_no_way_to_change_a_job_reaches_that_of_a_channel(

@@ -21,6 +21,7 @@ from hourbell.api.page import BUILT_PAGE
 from hourbell.api.session_cookie import SessionCookies
 from hourbell.control.access import Access
 from hourbell.control.alerts import Alerts
+from hourbell.control.alert_bundles import AlertBundles
 from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
@@ -41,6 +42,8 @@ from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing
 from hourbell.targets.channel.webhook import WebhookChannel
 from tests.database import Database
+from hourbell.targets.channel.chat import SlackChannel
+from hourbell.targets.channel.ntfy import NtfyChannel
 
 T0 = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 HOOK = {"type": "http", "url": "https://example.com/hook"}
@@ -123,7 +126,7 @@ async def whole_api(
     alerts = Alerts(
         database.alert_control(),
         jobs,
-        [WebhookChannel()],
+        [WebhookChannel(), SlackChannel(), NtfyChannel()],
         secrets=secrets,
         forbids=_forbids,
         now=now,
@@ -140,7 +143,14 @@ async def whole_api(
         ledger=Ledger(jobs, lists, now=now),
         timelines=Timelines(lists, now=now),
         backfills=Backfills(store, lists, jobs, now=now),
-        applying=Applying(store, jobs, secrets=secrets, now=now, new_id=new_id),
+        applying=Applying(
+            store,
+            jobs,
+            AlertBundles(alerts, secrets=secrets, now=now, new_id=new_id),
+            secrets=secrets,
+            now=now,
+            new_id=new_id,
+        ),
         imports=Imports(store, rules=rules, now=now, new_id=new_id),
         secrets=secrets,
         access=access,

@@ -78,15 +78,21 @@ class EditOptions(TypedDict, total=False):
 
 
 class ApplyOptions(TypedDict, total=False):
-    """Options of `apply`. `prune` deletes jobs of the source that are not in the list."""
+    """Options of `apply`. `prune` deletes what belongs to the source and is not given."""
 
     source: str
     prune: bool
     take_over: bool
     drop_secrets: bool
+    channels: Mapping[str, Mapping[str, Any]]
+    alert_policies: Mapping[str, Mapping[str, Any]]
 
 
-class ImportOptions(ApplyOptions, total=False):
+class ImportOptions(TypedDict, total=False):
+    source: str
+    prune: bool
+    take_over: bool
+    drop_secrets: bool
     managed_by: str | None
 
 
@@ -305,10 +311,10 @@ class Jobs:
         idempotency_key: str | None = None,
         **options: Unpack[ApplyOptions],
     ) -> Plan:
-        """Apply a list of jobs to a source atomically.
+        """Apply a list of jobs to a source atomically, with `channels` and `alert_policies` by name.
 
         Each job may also have `secret_headers`. Pass the `state` of an earlier plan as `expect`: the call is refused
-        if any of these jobs changed since.
+        if any of this changed since.
         """
         body = {"jobs": jobs, **set_options(options), **set_options({"expect": expect})}
         return read(Plan, await self._api.post(f"{_JOBS}/apply", body, key=idempotency_key))

@@ -41,7 +41,10 @@ _ADVICE = {
 }
 _ADVICE_BY_CODE = {
     "name_taken": "`hourbell job edit` changes it; or choose another name",
-    "owned_by_another": "--take-over of `hourbell job edit` makes it yours, that of `hourbell job delete` deletes it",
+    "owned_by_another": (
+        "--take-over of `hourbell job edit`, `channel create` or `alert-policy set` makes it yours, that of "
+        "`hourbell job delete`, `channel delete` or `alert-policy delete` deletes it"
+    ),
 }
 _FLAGS = {"function": "sql", "name": "task", "headers": "header", "args": "arg"}  # fields of a target, by their flags
 _PARAMETER = re.compile(r"\b(take_over|catch_up|drop_backlog|drop_secrets|cancel_waiting|dry_run)(?:=true)?\b")

@@ -143,7 +143,7 @@ def _edit_action(step: ChangedJob) -> str:
     return "job.edit" if (old.managed_by, old.source) == (new.managed_by, new.source) else "job.take_over"
 
 
-def state_of(rows: Iterable[Row], secrets: Iterable[UUID]) -> str:
-    """Return a hash of job versions and secrets, which changes if any of them does."""
+def state_of(rows: Iterable[Row], secrets: Iterable[UUID], alerts: Iterable[str] = ()) -> str:
+    """Return a hash of job versions, secrets and the states of channels and policies, which changes if any does."""
     jobs = sorted(f"{row['id']}:{row['version']}" for row in rows)
-    return hashlib.sha256("\n".join([*jobs, "", *sorted(map(str, secrets))]).encode()).hexdigest()[:32]
+    return hashlib.sha256("\n".join([*jobs, "", *sorted(map(str, secrets)), *alerts]).encode()).hexdigest()[:32]

@@ -12,6 +12,7 @@ from uuid import UUID
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.secret_headers import OriginChange
 from hourbell.sealing import Sealed
+from hourbell.store.alerts.bundle import AlertBundle, AppliedAlerts
 
 APP = "app"  # managed_by of jobs that a program creates at run time
 STAY = OriginChange()  # a job with secret headers keeps its origin
@@ -32,6 +33,7 @@ class Rights:
 
 
 MAY_CHANGE_ALL = Rights()
+NO_ALERTS = AppliedAlerts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,8 @@ class Bundle:
 
     With `prune`, jobs of the owner that are not in the bundle are deleted. With `keep`, existing jobs of the owner stay
     as they are. With `take_over`, jobs with these names that others own become the owner's. With `heard_since`, so do
-    jobs of other programs that are defined by no node with a heartbeat since then.
+    jobs of other programs that are defined by no node with a heartbeat since then. `alerts` has the channels and alert
+    policies of the owner, for which the same holds; None leaves all of them alone.
     """
 
     entries: Sequence[JobEntry]
@@ -83,6 +86,7 @@ class Bundle:
     take_over: bool = False
     heard_since: datetime | None = None
     keep: bool = False
+    alerts: AlertBundle | None = None
 
     @property
     def owner(self) -> str:
@@ -122,6 +126,7 @@ class Applied:
     jobs: tuple[AppliedJob, ...]  # in the order of the bundle
     undefined: tuple[Job, ...]
     state: str
+    alerts: AppliedAlerts = NO_ALERTS
 
     @property
     def refused(self) -> dict[int, ImportResult]:
