@@ -43,6 +43,7 @@ from hourbell.targets.http.transport import Request, Transport, TransportError
 from hourbell.wiring import (
     Stores,
     build_access,
+    build_analytics,
     build_authenticator,
     build_control,
     build_egress_policy,
@@ -179,9 +180,10 @@ class Service:
         tasks = {DEMO_TASK.name: DEMO_TASK, **self._program.tasks}
         targets = build_targets(settings, stores, tasks, keys, policy)
         _log_networks(settings, known_access)
-        engine = build_engine(settings, stores, targets, metrics, self._listener)
+        analytics = build_analytics(settings, metrics)
+        engine = build_engine(settings, stores, targets, metrics, self._listener, analytics)
         access = build_access(stores, engine.clock.now)
-        control = build_control(settings, stores, keys, access, policy, engine.clock.now)
+        control = build_control(settings, stores, keys, access, policy, engine.clock.now, analytics)
         authenticator = await build_authenticator(settings, stores, keys, access, engine.clock.now)
         backlog = SharedAnswer(lambda: _backlog(engine, stores), seconds=_BACKLOG_SECONDS, elapsed=clock.elapsed)
 
@@ -196,7 +198,7 @@ class Service:
             trusted_proxies=settings.trusted_proxies,
             public_path=settings.public_path,
         )
-        node = Node(engine, targets, stores, self._program)
+        node = Node(engine, targets, stores, self._program, analytics)
         await node.start(now)
         return _Started(node, access, known_access, control.watch, middleware, readiness)
 

@@ -219,7 +219,7 @@ async def test_if_one_policy_is_refused_nothing_is_applied(api: Whole) -> None:
 
 
 @pytest.mark.parametrize("kind", ["channel", "policy"])
-async def test_what_another_owner_has_is_changed_only_by_taking_it_over(api: Whole, kind: str) -> None:
+async def test_an_entry_of_another_owner_is_changed_only_by_taking_it_over(api: Whole, kind: str) -> None:
     await api.client.put(f"{CHANNELS}/ops", json=OPS)
     await api.client.put(f"{POLICIES}/x", json={})
     wish: Json = {"channels": {"ops": OPS}} if kind == "channel" else {"alert_policies": {"x": {}}}
@@ -233,7 +233,7 @@ async def test_what_another_owner_has_is_changed_only_by_taking_it_over(api: Who
 
 @pytest.mark.parametrize("path", [f"{CHANNELS}/ops", f"{POLICIES}/x"])
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-async def test_what_a_file_manages_is_changed_otherwise_only_by_taking_it_over(
+async def test_an_entry_of_a_file_is_changed_otherwise_only_by_taking_it_over(
     api: Whole, method: str, path: str
 ) -> None:
     await apply(api, channels={"ops": OPS}, alert_policies={"x": {}})

@@ -12,6 +12,7 @@ from uuid import UUID, uuid5
 import httpx
 from fastapi import FastAPI
 
+from hourbell.analytics import Analytics
 from hourbell.api.access import Authenticator
 from hourbell.api.app import build_app
 from hourbell.api.health import Readiness
@@ -20,8 +21,8 @@ from hourbell.api.middleware import RequestMiddleware
 from hourbell.api.page import BUILT_PAGE
 from hourbell.api.session_cookie import SessionCookies
 from hourbell.control.access import Access
-from hourbell.control.alerts import Alerts
 from hourbell.control.alert_bundles import AlertBundles
+from hourbell.control.alerts import Alerts
 from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
 from hourbell.control.changes import Watch
@@ -33,6 +34,7 @@ from hourbell.control.job_bulk import JobBulk
 from hourbell.control.jobs import Jobs
 from hourbell.control.ledger import Ledger
 from hourbell.control.rules import Rules
+from hourbell.control.run_counts import RunCounts
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets
 from hourbell.control.timeline import Timelines
@@ -40,10 +42,10 @@ from hourbell.core.access.roles import Role
 from hourbell.core.values.networks import Network
 from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing
-from hourbell.targets.channel.webhook import WebhookChannel
-from tests.database import Database
 from hourbell.targets.channel.chat import SlackChannel
 from hourbell.targets.channel.ntfy import NtfyChannel
+from hourbell.targets.channel.webhook import WebhookChannel
+from tests.database import Database
 
 T0 = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 HOOK = {"type": "http", "url": "https://example.com/hook"}
@@ -101,6 +103,7 @@ async def whole_api(
     page: Path = BUILT_PAGE,
     public_path: str = "",
     trusted_proxies: Sequence[Network] = (),
+    analytics: Analytics | None = None,
 ) -> AsyncIterator[Whole]:
     """The API as a server on loopback has it, or on any other address."""
     time, numbers = Time(), count()
@@ -155,6 +158,7 @@ async def whole_api(
         secrets=secrets,
         access=access,
         watch=Watch(lists, now=now, epoch="test"),
+        run_counts=RunCounts(jobs, analytics, now=now),
         now=now,
     )
     authenticator = Authenticator(

@@ -185,7 +185,7 @@ async def test_a_policy_that_other_jobs_name_is_not_deleted(control: ControlStor
     assert refused == {"x": f"these jobs name it: {names}", "y": "these jobs name it: mine"}
 
 
-async def test_of_two_that_create_the_same_at_once_one_is_told_to_plan_anew(
+async def test_one_of_two_that_create_the_same_channel_at_once_is_outdated(
     control: ControlStore, people: AlertVerbs
 ) -> None:
     bundles = [AlertBundle([await entry(people, "ops", parsed(path))], [policy("x")]) for path in "ab"]
@@ -201,7 +201,7 @@ async def test_of_two_that_create_the_same_at_once_one_is_told_to_plan_anew(
     assert len(await people.channels()) == len(await people.alert_policies()) == 1
 
 
-async def test_of_two_that_create_the_same_policy_at_once_none_is_overwritten_unseen(control: ControlStore) -> None:
+async def test_one_of_two_that_create_the_same_policy_at_once_is_outdated(control: ControlStore) -> None:
     bundles = [AlertBundle((), [policy("x", after=number)]) for number in (1, 2)]
     plans = [await apply_all(control, bundle, dry_run=True) for bundle in bundles]
 

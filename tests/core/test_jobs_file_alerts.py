@@ -168,7 +168,7 @@ target = { type = "task", name = "t" }
         ),
     ],
 )
-def test_what_is_no_table_of_channels_is_refused(text: str, error: str) -> None:
+def test_channels_and_policies_that_are_no_tables_are_refused(text: str, error: str) -> None:
     assert errors_of(text) == [error]
 
 

@@ -16,7 +16,7 @@ from hourbell.core.access.audit_chain import SealKeys
 from hourbell.core.run.settle import POISON_AFTER, Cancelled, suspect_after
 from hourbell.engine.attempts import ActiveAttempt, Attempts
 from hourbell.engine.audit_chain import AuditChainer
-from hourbell.engine.events import EngineEvents
+from hourbell.engine.events import EngineEvents, OnEnded
 from hourbell.engine.heartbeat import Heartbeat, HeartbeatResult, Pulse
 from hourbell.engine.janitor import Janitor
 from hourbell.engine.leases import Leases
@@ -78,6 +78,7 @@ class Engine:
         seals: SealKeys | None = None,
         alerts: AlertStore | None = None,
         listener: RunListener | None = None,
+        on_ended: OnEnded | None = None,
     ) -> None:
         self._store = store
         self._targets = tuple(targets)
@@ -90,7 +91,7 @@ class Engine:
         self.clock = DatabaseClock(elapsed)
         self.pulse = Pulse(elapsed)
         self._leases = leases = Leases(settings.lease, elapsed)
-        self._events = events = EngineEvents(metrics, elapsed, listener)
+        self._events = events = EngineEvents(metrics, elapsed, listener, on_ended)
         self.settler = Settler(store, events=events, on_slots=self._wake_runner, on_written=self._on_written)
         probation = Probation(elapsed)
         self.attempts = Attempts(

@@ -21,6 +21,8 @@ from hourbell.store.rows import OUTCOMES
 
 log = logging.getLogger("hourbell.engine")
 
+OnEnded = Callable[[UUID, str, datetime], None]  # takes the job, the final state and when
+
 VERY_LATE = timedelta(minutes=60)
 _NAMED = 20  # runs in one log line
 # Module constants, because attribute access on an enum costs ten times as much.
@@ -28,9 +30,16 @@ _SCHEDULED, _SUCCEEDED, _SUPERSEDED = Kind.SCHEDULED, RunState.SUCCEEDED, Saved.
 
 
 class EngineEvents:
-    def __init__(self, metrics: Metrics, elapsed: Callable[[], float], listener: RunListener | None = None) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        elapsed: Callable[[], float],
+        listener: RunListener | None = None,
+        on_ended: OnEnded | None = None,
+    ) -> None:
         self._metrics = metrics
         self._listener = listener
+        self._on_ended = on_ended
         self._lines = RunLines(elapsed)
 
     @property
@@ -98,7 +107,7 @@ class EngineEvents:
         outcomes: Counter[type[Outcome]] = Counter()
         ended: Counter[RunState] = Counter()
         without_line = 0
-        observe, by_job = self._metrics.duration.observe, self._metrics.by_job
+        observe, by_job, on_ended = self._metrics.duration.observe, self._metrics.by_job, self._on_ended
         is_logged = log.isEnabledFor(logging.INFO)
         lines = self._lines.room(_SUCCEEDED) if is_logged else 0
         for ((settlement, node, started_at, _), definition, _), answer in zip(settled, saved, strict=True):
@@ -124,6 +133,8 @@ class EngineEvents:
                 without_line += 1
             if by_job is not None and state in ENDS:
                 _count_by_job(by_job, settlement, started_at, definition)
+            if on_ended is not None and state in ENDS:
+                on_ended(settlement.run.job_id, state.value, settlement.at)
         if is_logged:
             self._lines.count(_SUCCEEDED, without_line)
         for outcome, count in outcomes.items():
@@ -164,6 +175,8 @@ class EngineEvents:
             log.warning("lease_lost", extra=_facts(run, name) | {"state": settlement.state.value})
             if self._metrics.by_job is not None and settlement.state in ENDS:
                 self._metrics.by_job.ended(name, settlement.state.value)
+            if self._on_ended is not None and settlement.state in ENDS and not run.lane.startswith(LANE_PREFIX):
+                self._on_ended(run.job_id, settlement.state.value, settlement.at)
             self._log_settlement(settlement, name)
             self._notify(settlement, name)
         self._count_ended(Counter(settlement.state for settlement in settlements))

@@ -20,7 +20,7 @@ from hourbell.node import Node, prepare, warn_at_start
 from hourbell.settings import load_settings
 from hourbell.store.base import LIVE_FOR
 from hourbell.targets.task import TaskTarget
-from hourbell.wiring import Stores, build_engine, open_stores
+from hourbell.wiring import Stores, build_analytics, build_engine, open_stores
 
 if TYPE_CHECKING:
     from hourbell.library.scheduler import Scheduler
@@ -77,9 +77,11 @@ class Embedded:
                     transactions=self._settings.sql_connections,
                 )
             ]
-            engine = build_engine(self._settings, stores, targets, Metrics(), self._scheduler.listeners)
-            self._node = Node(engine, targets, stores, self._scheduler)
-            self._scheduler.listeners.start()
+            metrics, listeners = Metrics(), self._scheduler.listeners
+            analytics = build_analytics(self._settings, metrics)
+            engine = build_engine(self._settings, stores, targets, metrics, listeners, analytics)
+            self._node = Node(engine, targets, stores, self._scheduler, analytics)
+            listeners.start()
             await self._node.start(now)
             self._now = engine.clock.now
         else:

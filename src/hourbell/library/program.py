@@ -36,8 +36,6 @@ def run(scheduler: "Scheduler", *, database_url: str | None = None) -> NoReturn:
 
 def serve(settings: Settings, scheduler: "Scheduler", on_ready: OnReady | None = None) -> int:
     """Serve until a signal; return the exit code. `on_ready` is called once the server answers."""
-    if settings.redis_url:
-        log.warning("redis_unused", extra={"hint": "REDIS_URL is set, but Hourbell does not use Redis"})
 
     async def main() -> None:
         scheduler.listeners.start()

@@ -40,6 +40,8 @@ _ADVICE = {
     503: "try again; `hourbell doctor` on the server shows what is wrong with its database",
 }
 _ADVICE_BY_CODE = {
+    "analytics_off": "see docs/analytics.md; `hourbell job stats` has figures without Redis",
+    "analytics_unavailable": "start Redis, or correct REDIS_URL; `hourbell job stats` has figures without Redis",
     "name_taken": "`hourbell job edit` changes it; or choose another name",
     "owned_by_another": (
         "--take-over of `hourbell job edit`, `channel create` or `alert-policy set` makes it yours, that of "

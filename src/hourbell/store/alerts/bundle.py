@@ -46,7 +46,7 @@ class ChannelSecrets:
 
 
 class Action(StrEnum):
-    """What applying a bundle does to a channel or an alert policy."""
+    """The effect of applying a bundle on a channel or an alert policy."""
 
     CREATE = "create"
     CHANGE = "change"

@@ -21,7 +21,7 @@ MAX_CHANNEL_ROWS, MAX_POLICY_ROWS = 100, 200  # every transaction of a watcher r
 
 
 class Owner(NamedTuple):
-    """Who manages a channel or a policy, as `managed_by` and `source` of a job."""
+    """The owner of a channel or a policy, as `managed_by` and `source` of a job."""
 
     managed_by: str = "api"
     source: str = ""
