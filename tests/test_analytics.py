@@ -18,7 +18,7 @@ DAY = timedelta(days=1)
 
 
 def counts(metrics: Metrics) -> tuple[float, float]:
-    """How many runs were counted in Redis, and how many are lost."""
+    """The numbers of runs that were counted in Redis, and that are lost."""
     found = [metrics.registry.get_sample_value(f"hourbell_analytics_{name}_total") for name in ("counted", "lost")]
     return found[0] or 0.0, found[1] or 0.0
 

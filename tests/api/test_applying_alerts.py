@@ -175,15 +175,15 @@ async def test_a_webhook_without_a_secret_gets_one_that_is_shown_once(api: Whole
 
 
 async def test_a_plan_needs_no_secrets_of_new_channels_but_applying_them_does(api: Whole) -> None:
-    wish = {"channels": {"chat": {"type": "slack"}}}
+    wish = {"channels": {"chat": {"type": "slack", "url": None}}}
     planned = await apply(api, dry_run=True, **wish)
 
     assert [(each["action"], each["notes"]) for each in planned["channels"]] == [
         ("create", ["its url is not known here; it is needed to apply this"])
     ]
-    assert await errors_of(api, "invalid_body", **wish) == [
-        ("/channels/chat/url", "url: write a URL, as in https://example.com/hook")
-    ]
+    error = [("/channels/chat/url", "url: write a URL, as in https://example.com/hook")]
+    assert await errors_of(api, "invalid_body", **wish) == error
+    assert await errors_of(api, "invalid_body", dry_run=True, channels={"chat": {"type": "slack"}}) == error
 
 
 async def test_all_errors_of_jobs_channels_and_policies_are_reported_at_once(api: Whole) -> None:

@@ -145,7 +145,7 @@ class ApplyBody(Body):
 
     jobs: list[SkipValidation[JobBody]] = Field(max_length=10_000)
     channels: dict[str, SkipValidation["ChannelBody"]] = Field(
-        {}, description="By name. A secret that is not given stays as it is."
+        {}, description="By name. A secret that is not given stays as it is. In a dry run it may be null: not known."
     )
     alert_policies: dict[str, SkipValidation["AlertPolicyBody"]] = Field({}, description="By name.")
     source: str = Field("", max_length=200, description="Identifies the jobs of this file.")

@@ -91,7 +91,7 @@ class AlertBundles:
     ) -> WantedAlerts:
         """Read the bodies and complete them with stored secrets; collect every error.
 
-        In a dry run a new channel may lack its secrets, so that a plan can be made where they cannot be resolved.
+        In a dry run a secret of a new channel may be null, so that a plan can be made where it cannot be resolved.
         """
         if channels or policies:
             user.must_be(Role.EDITOR, "to define channels and alert policies")
@@ -227,10 +227,10 @@ def refuse_other_origin(known: StoredChannel | None, parsed: ParsedChannel, kept
 
 
 def _lacking(given: Mapping[str, object], refused: RequestError) -> list[str]:
-    """Return the secret fields that are not given, if nothing else is wrong."""
+    """Return the secret fields that are null, if nothing else is wrong."""
     secret = SECRET_FIELDS.get(str(given.get("type")), ())
     names = [error.pointer.removeprefix("/") for error in refused.errors]
-    return names if all(name in secret and given.get(name) is None for name in names) else []
+    return names if all(name in secret and name in given and given[name] is None for name in names) else []
 
 
 def _planned(each: AppliedEntry, notes: tuple[str, ...] = ()) -> PlannedEntry:

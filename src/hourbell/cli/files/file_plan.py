@@ -74,7 +74,7 @@ class FilePlan:
             "prune": self.prune,
             "take_over": self.take_over,
             "drop_secrets": self.drop_secrets,
-            "channels": {each.name: each.body for each in self.file.channels},
+            "channels": {each.name: {**each.body, **dict.fromkeys(each.unresolved)} for each in self.file.channels},
             "alert_policies": {each.name: policy_to_body(each.policy) for each in self.file.alert_policies},
         }
         try:
