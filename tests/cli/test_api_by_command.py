@@ -65,7 +65,7 @@ COMMANDS = {
     "test_channel": "channel test --timeout",
     "list_alert_policies": "alert-policy list",
     "get_alert_policy": "alert-policy get",
-    "put_alert_policy": "alert-policy set --on --after --notify --repeat --quiet --take-over",
+    "put_alert_policy": "alert-policy set --on --after --notify --repeat --quiet-hours --take-over",
     "delete_alert_policy": "alert-policy delete --take-over",
     "list_incidents": "incident list --state --job --number",
     "get_incident": "incident get",

@@ -179,7 +179,7 @@ def test_pruning_asks_and_deletes_what_the_file_no_longer_has(node: Live, tmp_pa
 def test_commands_change_what_a_file_manages_only_by_taking_it_over(node: Live, tmp_path: Path) -> None:
     apply(node, "-f", file_of(tmp_path, "owned"))
     commands = [
-        ("alert-policy", "delete", "owned", "--yes"),
+        ("alert-policy", "set", "owned", "--after", "1"),
         ("channel", "create", "owned-ops", "--type", "webhook", "--url", "https://example.com"),
         ("channel", "delete", "owned-chat", "--yes"),
     ]
@@ -189,6 +189,15 @@ def test_commands_change_what_a_file_manages_only_by_taking_it_over(node: Live, 
         assert "belongs to file:owned" in refused.stderr
         assert "--take-over" in refused.stderr
         assert node.run(*command, "--take-over").exit_code == 0
+
+
+def test_a_policy_is_set_with_its_quiet_hours(node: Live) -> None:
+    options = ("--quiet-hours", "22:00-07:00", "--quiet-timezone", "Europe/Berlin", "--escalate", "30m=")
+    made = node.json("alert-policy", "set", "calm", "--on", "failed,late", "--notify", "", *options, "--no-resolve")
+
+    assert made["quiet_hours"] == {"from": "22:00", "until": "07:00", "timezone": "Europe/Berlin"}
+    assert (made["on"], made["notify"], made["resolve"]) == (["failed", "late"], [], False)
+    assert node.ok("alert-policy", "set", "calm", "--after", "1", "-q") == "calm\n"
 
 
 def test_a_webhook_without_a_secret_gets_one_that_is_shown_once(node: Live, tmp_path: Path) -> None:

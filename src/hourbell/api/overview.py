@@ -118,7 +118,7 @@ async def get_analytics(
     try:
         found = await control.run_counts.days(job, days)
     except AnalyticsUnavailable as error:
-        raise Problem(503, "analytics_unavailable", f"Redis cannot be asked: {error}.") from None
+        raise Problem(503, "analytics_unavailable", f"Redis cannot be asked: {str(error).rstrip('.')}.") from None
     counted = [answer(server.CountedDay, each, day=each.day.isoformat()) for each in found.days]
     return JSONResponse(answer(server.CountedDays, found, days=counted))
 

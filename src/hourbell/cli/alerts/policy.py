@@ -38,7 +38,7 @@ def command() -> None:
     examples="""
     hourbell alert-policy set default --notify ops --repeat 4h
     hourbell alert-policy set reports --on failed,no_success --no-success-for 26h --notify ops
-    hourbell alert-policy set night --notify ops --quiet 22:00-07:00 --quiet-timezone Europe/Berlin
+    hourbell alert-policy set night --notify ops --quiet-hours 22:00-07:00 --quiet-timezone Europe/Berlin
     """,
 )
 @click.argument("name")
@@ -49,8 +49,8 @@ def command() -> None:
 @click.option("--repeat", metavar="TIME", help="Say it again after this time, until it is over or acknowledged.")
 @click.option("--escalate", multiple=True, metavar="TIME=CHANNELS", help="Whom to notify too after a time. Repeat it.")
 @click.option("--no-resolve", is_flag=True, help="Do not tell the end of incidents.")
-@click.option("--quiet", metavar="FROM-UNTIL", help="Hours without messages, as in 22:00-07:00.")
-@click.option("--quiet-timezone", metavar="ZONE", default="UTC", help="Of --quiet.  [default: UTC]")
+@click.option("--quiet-hours", metavar="FROM-UNTIL", help="Hours without messages, as in 22:00-07:00.")
+@click.option("--quiet-timezone", metavar="ZONE", default="UTC", help="Of --quiet-hours.  [default: UTC]")
 @click.option("--group", type=click.Choice(["host", "none"]), help="One incident for all jobs of a host, or for each.")
 @click.option("--slow-after", metavar="TIME", help="How long a run may take (slow).")
 @click.option("--no-success-for", metavar="TIME", help="How long a job may be without a success (no_success).")
@@ -101,7 +101,7 @@ def delete(client: "Client", name: str, *, take_over: bool, yes: bool) -> None:
 
 def _body(given: dict[str, Any]) -> dict[str, Any]:
     """Build the body of the API from the options that were given."""
-    quiet, zone = given.pop("quiet"), given.pop("quiet_timezone")
+    quiet, zone = given.pop("quiet_hours"), given.pop("quiet_timezone")
     escalate, no_resolve = given.pop("escalate"), given.pop("no_resolve")
     body = {name: value for name, value in given.items() if value is not None}
     for name in ("on", "notify"):
