@@ -38,7 +38,13 @@ class PlanRefused(Exception):
     @property
     def errors(self) -> list[FieldError]:
         """One error per refused job, with a pointer to it in the request."""
-        return [FieldError(pointer_to("jobs", index), *_why(each)) for index, each in self.refused.items()]
+        return [error for index, each in self.refused.items() for error in _errors(pointer_to("jobs", index), each)]
+
+
+def _errors(at: str, result: ImportResult) -> list[FieldError]:
+    if result.errors:
+        return [replace(error, pointer=at + error.pointer) for error in result.errors]
+    return [FieldError(at, *_why(result))]
 
 
 def _why(result: ImportResult) -> tuple[str, str | None]:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.secret_headers import OriginChange
+from hourbell.core.values.field_errors import FieldError
 from hourbell.sealing import Sealed
 
 STAY = OriginChange()  # a job with secret headers keeps its origin
@@ -60,6 +61,7 @@ class ImportResult:
     code: str | None = None  # machine-readable reason for the refusal
     message: str | None = None
     owner: str | None = None  # the current owner, if that is why the job was refused
+    errors: tuple[FieldError, ...] = ()  # the validation errors, if those are why; pointers begin at the job
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Bundle:
 
     With `prune`, jobs of the owner that are not in the bundle are deleted. With `take_over`, jobs with these names that
     others own become the owner's. With `heard_since`, so do jobs of other programs that are defined by no node with a
-    heartbeat since then.
+    heartbeat since then. With `any_policy`, jobs may name alert policies that do not exist, which the answer lists.
     """
 
     entries: Sequence[JobEntry]
@@ -77,6 +79,7 @@ class Bundle:
     prune: bool = False
     take_over: bool = False
     heard_since: datetime | None = None
+    any_policy: bool = False
 
     @property
     def owner(self) -> str:
@@ -116,6 +119,7 @@ class Applied:
     jobs: tuple[AppliedJob, ...]  # in the order of the bundle
     undefined: tuple[Job, ...]
     state: str
+    unknown_policies: frozenset[str] = frozenset()
 
     @property
     def refused(self) -> dict[int, ImportResult]:
