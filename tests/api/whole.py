@@ -39,6 +39,8 @@ from hourbell.core.access.roles import Role
 from hourbell.core.values.networks import Network
 from hourbell.metrics import Metrics
 from hourbell.sealing import KeyRing
+from hourbell.targets.channel.chat import SlackChannel
+from hourbell.targets.channel.ntfy import NtfyChannel
 from hourbell.targets.channel.webhook import WebhookChannel
 from tests.database import Database
 
@@ -123,7 +125,7 @@ async def whole_api(
     alerts = Alerts(
         database.alert_control(),
         jobs,
-        [WebhookChannel()],
+        [WebhookChannel(), NtfyChannel(), SlackChannel()],
         secrets=secrets,
         forbids=_forbids,
         now=now,

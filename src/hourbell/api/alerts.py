@@ -59,6 +59,23 @@ async def put_channel(control: ControlDep, user: Editor, name: Name, body: JsonB
     return SecretResponse({**_channel(put.view), "generated_secret": secret}, 201 if put.is_new else 200)
 
 
+@router.patch(
+    "/channels/{name}",
+    summary="Change a channel",
+    responses=responses(shapes.ChannelDefined, 404, 409, has_body=True),
+    openapi_extra=takes(bodies.ChannelPatchBody, "application/merge-patch+json", "application/json"),
+)
+async def patch_channel(control: ControlDep, user: Editor, name: Name, body: JsonBody) -> Response:
+    """Change a channel by a JSON merge patch. Absent fields and secrets stay; null restores the default.
+
+    A secret is bound to the origin that it was given for: to change the origin, give it again. For a webhook,
+    `"secret": null` generates a new one, which only this answer shows.
+    """
+    put = await control.alerts.patch_channel(name, body, user)
+    secret = None if put.secret is None else put.secret.reveal()
+    return SecretResponse({**_channel(put.view), "generated_secret": secret})
+
+
 @router.delete(
     "/channels/{name}", summary="Delete a channel", status_code=204, responses=responses(None, 404, 409, status=204)
 )
@@ -121,11 +138,16 @@ async def put_alert_policy(control: ControlDep, user: Editor, name: Name, body: 
     "/alert-policies/{name}",
     summary="Delete an alert policy",
     status_code=204,
-    responses=responses(None, 404, status=204),
+    responses=responses(None, 404, 409, status=204),
 )
-async def delete_alert_policy(control: ControlDep, user: Editor, name: Name) -> Response:
-    """Delete an alert policy. Jobs that name it get `default`."""
-    await control.alerts.delete_policy(name, user)
+async def delete_alert_policy(
+    control: ControlDep,
+    user: Editor,
+    name: Name,
+    force: Annotated[bool, Query(description="Also if jobs name it: `default` applies to them.")] = False,
+) -> Response:
+    """Delete an alert policy."""
+    await control.alerts.delete_policy(name, user, force=force)
     return Response(status_code=204)
 
 

@@ -29,6 +29,14 @@ class Channels:
         edit = Edit("PUT", f"{_CHANNELS}/{segment(name)}", dict(config), {})
         return read(Channel, await self._api.edit(edit, may_repeat=False))
 
+    async def patch(self, name: str, changes: Mapping[str, Any]) -> Channel:
+        """Change a channel by a JSON merge patch: absent fields and secrets stay, None restores the default.
+
+        Secrets are bound to the origin that they were given for: to change the origin, give them again.
+        """
+        edit = Edit("PATCH", f"{_CHANNELS}/{segment(name)}", dict(changes), {})
+        return read(Channel, await self._api.edit(edit, may_repeat=False))
+
     async def delete(self, name: str, *, force: bool = False) -> None:
         """Delete a channel; with `force`, also one that alert policies name."""
         await self._api.delete(f"{_CHANNELS}/{segment(name)}", {"force": True} if force else None, may_repeat=True)
@@ -53,9 +61,9 @@ class AlertPolicies:
         edit = Edit("PUT", f"{_POLICIES}/{segment(name)}", dict(policy), {})
         return read(AlertPolicy, await self._api.edit(edit, may_repeat=True))
 
-    async def delete(self, name: str) -> None:
-        """Delete an alert policy. Jobs that name it get `default`."""
-        await self._api.delete(f"{_POLICIES}/{segment(name)}", may_repeat=True)
+    async def delete(self, name: str, *, force: bool = False) -> None:
+        """Delete an alert policy; with `force`, also one that jobs name, to which `default` applies then."""
+        await self._api.delete(f"{_POLICIES}/{segment(name)}", {"force": True} if force else None, may_repeat=True)
 
 
 class Incidents:

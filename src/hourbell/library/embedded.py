@@ -1,13 +1,15 @@
 """A scheduler embedded in a program: a node without an HTTP server, or only a connection to the database.
 
-The node runs only tasks of the program; `hourbell serve` runs webhooks and SQL functions.
+The node runs only tasks of the program, and delivers the messages of alerts that its settings allow; `hourbell serve`
+runs webhooks and SQL functions.
 """
 
+import asyncio
 import logging
 import os
 import re
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4, uuid5
@@ -29,17 +31,20 @@ from hourbell.node import Node, prepare, warn_at_start
 from hourbell.settings import load_settings
 from hourbell.store.base import LIVE_FOR
 from hourbell.store.control.bundles import owner_text
-from hourbell.store.errors import Conflict
+from hourbell.store.errors import Conflict, StoreUnavailable
+from hourbell.targets.base import Target
 from hourbell.targets.task import TaskTarget
-from hourbell.wiring import Stores, build_engine, open_stores
+from hourbell.wiring import Stores, build_engine, build_own_channels, find_own_channels, open_stores
 
 if TYPE_CHECKING:
     from hourbell.library.scheduler import Scheduler
+    from hourbell.targets.channel.target import OwnChannels
 
 log = logging.getLogger("hourbell.library")
 
 _KEYS = UUID("9b1d2f2c-54a4-5a1b-8b53-9f6b1a3f7d21")  # UUIDv5 namespace of names derived from a caller's key
 _SOON = timedelta(milliseconds=100)
+_FIND_CHANNELS_SECONDS = 15.0
 
 
 class Embedded:
@@ -51,6 +56,7 @@ class Embedded:
         self._stores: Stores | None = None
         self._node: Node | None = None
         self._jobs: Jobs | None = None
+        self._finding: asyncio.Task[None] | None = None
         self._now = clock.now
         self._logs = ExitStack()
 
@@ -83,10 +89,14 @@ class Embedded:
                     transactions=self._settings.sql_connections,
                 )
             ]
-            engine = build_engine(self._settings, stores, targets, Metrics())
-            self._node = Node(engine, targets, stores, self._scheduler)
+            channels = build_own_channels(self._settings, stores)
+            await find_own_channels(stores, channels, now)
+            all_targets: list[Target] = [*targets, channels]
+            engine = build_engine(self._settings, stores, all_targets, Metrics())
+            self._node = Node(engine, all_targets, stores, self._scheduler)
             await self._node.start(now)
             self._now = engine.clock.now
+            self._finding = asyncio.create_task(self._find_channels(stores, channels), name="hourbell-channels")
         else:
             ahead = now - clock.now()
             self._now = lambda: clock.now() + ahead
@@ -97,9 +107,19 @@ class Embedded:
         secrets = Secrets(stores.secrets, stores.control, None, new_id=new_id, random_bytes=os.urandom)
         self._jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=self._now, new_id=new_id)
 
+    async def _find_channels(self, stores: Stores, channels: "OwnChannels") -> None:
+        """Look from time to time for channels that this node can deliver."""
+        while True:
+            await asyncio.sleep(_FIND_CHANNELS_SECONDS)
+            with suppress(StoreUnavailable):  # the engine reports that
+                await find_own_channels(stores, channels, self._now())
+
     async def stop(self) -> None:
         """Shut down gracefully within the drain limit, and close the connections."""
         with self._logs:
+            if self._finding is not None:
+                self._finding.cancel()
+                await asyncio.wait([self._finding])
             if self._node is not None:
                 await self._node.stop()
             if self._stores is not None:

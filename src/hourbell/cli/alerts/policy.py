@@ -88,12 +88,13 @@ def get(client: "Client", name: str, zone: str, output: Output) -> None:
 
 @command.command(cls=ExampleCommand, examples="hourbell alert-policy delete billing --yes")
 @click.argument("name")
+@click.option("--force", is_flag=True, help="Also if jobs name it: `default` applies to them.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @server_options
-def delete(client: "Client", name: str, *, yes: bool) -> None:
-    """Delete an alert policy. Jobs that name it get `default`."""
+def delete(client: "Client", name: str, *, force: bool, yes: bool) -> None:
+    """Delete an alert policy."""
     confirm(f"delete the alert policy {name}", yes=yes)
-    client.alert_policies.delete(name)
+    client.alert_policies.delete(name, force=force)
     note(f"deleted {name}")
 
 
