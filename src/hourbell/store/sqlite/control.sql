@@ -146,7 +146,7 @@ select w.job_id, j.catch_up,
             where n.attempt = 0 and n.kind in ('scheduled', 'manual') and n.ready_at <= :now
             limit 1)) end as late_at
 from waiting w
-join hourbell_jobs j on j.id = w.job_id
+cross join hourbell_jobs j on j.id = w.job_id
 where w.job_id is not null
 order by w.job_id
 
