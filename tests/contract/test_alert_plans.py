@@ -1,5 +1,5 @@
-"""What the watchers read every second or every few takes the intended indexes, and looks at little more than its page,
-at a hundred thousand jobs and runs and in a job with a long backlog."""
+"""The regular reads of the watchers take the intended indexes, and look at little more than a page, at a hundred
+thousand jobs and runs and in a job with a long backlog."""
 
 from datetime import timedelta
 from typing import Any

@@ -609,7 +609,7 @@ async def test_a_channel_that_is_created_later_learns_of_open_incidents_once(
     assert [(each.channel, each.event) for each in await messages(database)] == [("ops", Event.OPENED)]
 
 
-async def test_so_does_one_that_the_policy_comes_to_notify_and_the_end_goes_to_both(
+async def test_a_channel_that_the_policy_comes_to_notify_learns_of_them_and_the_end_goes_to_both(
     store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs, database: Database
 ) -> None:
     for name in ("ops", "mail"):
@@ -643,7 +643,7 @@ async def test_a_channel_that_was_corrected_learns_what_it_could_not_deliver(
     assert await results(alerts, T0 + 2 * HOUR, job.id) == []
 
 
-async def test_what_was_resolved_by_hand_opens_with_the_next_failure_only_and_does_not_flap(
+async def test_an_incident_resolved_by_hand_opens_with_the_next_failure_only_and_does_not_flap(
     store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs
 ) -> None:
     await add_channel(people)
@@ -657,7 +657,7 @@ async def test_what_was_resolved_by_hand_opens_with_the_next_failure_only_and_do
     assert await results(alerts, T0 + 2 * HOUR) == [(Move.OPEN, Event.OPENED)]
 
 
-async def test_so_does_an_incident_of_a_host(
+async def test_an_incident_of_a_host_resolved_by_hand_opens_with_the_next_failure_only(
     store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs, database: Database
 ) -> None:
     await add_channel(people)
@@ -705,8 +705,8 @@ async def test_at_the_end_of_quiet_hours_one_message_says_all_that_waited(
 
     assert await alerts.has_work(T0 + 3 * HOUR)
     watchers = [database.alerts() for _ in range(4)]
-    told = await asyncio.gather(*(each.end_quiet_hours(T0 + 3 * HOUR, 10) for each in watchers))
-    assert sum(map(len, told)) == 3
+    found = await asyncio.gather(*(each.end_quiet_hours(T0 + 3 * HOUR, 10) for each in watchers))
+    assert sum(map(len, found)) == 3
     assert not await alerts.has_work(T0 + 3 * HOUR)
 
     digests = [each for each in await messages(database) if each.event is Event.QUIET_DIGEST]
@@ -732,7 +732,7 @@ async def test_at_the_end_of_quiet_hours_one_message_says_all_that_waited(
     assert await results(alerts, T0 + 4 * HOUR, *(job.id for job in jobs)) == []
 
 
-async def test_one_incident_that_waited_is_told_as_usual(
+async def test_a_single_incident_that_waited_is_notified_as_usual(
     store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs, database: Database
 ) -> None:
     await add_channel(people)
@@ -740,9 +740,9 @@ async def test_one_incident_that_waited_is_told_as_usual(
     await fail(store, control, await add_job(control), T0, 2)
     await results(alerts, T0)
 
-    [told] = await alerts.end_quiet_hours(T0 + 3 * HOUR, 10)
+    [result] = await alerts.end_quiet_hours(T0 + 3 * HOUR, 10)
 
-    assert (told.move, told.event) == (Move.NOTIFY, Event.OPENED)
+    assert (result.move, result.event) == (Move.NOTIFY, Event.OPENED)
     [message] = await messages(database)
     assert (message.event, message.job is not None) == (Event.OPENED, True)
 

@@ -40,8 +40,8 @@ log = logging.getLogger("hourbell.alerts")
 INTERVAL_SECONDS = 1.0
 BATCH = 200  # jobs in one transaction
 PAGE = 2_000  # jobs that a page of a scan looks at
-WAITING_PAGE = 500  # jobs with waiting runs that are looked at each second
-MAX_DIGEST_INCIDENTS = 1_000  # told together at the end of quiet hours
+WAITING_PAGE = 250  # jobs with waiting runs that are looked at each second
+MAX_DIGEST_ROWS = 1_000  # incidents that end their wait together at the end of quiet hours
 _OFTEN, _SELDOM = 5.0, 60.0  # seconds between looks at what only time changes, and between scans
 _AGAIN = 10.0  # seconds, before a job that is still late is watched again
 _WARM_UP = 60.0  # seconds, before a watcher that just started says that others are silent
@@ -96,7 +96,7 @@ class Watcher:
         late = await self._late_jobs(now, elapsed)
         is_full = False
         if late or await self._store.has_work(now):
-            self._report(await self._store.end_quiet_hours(now, MAX_DIGEST_INCIDENTS))
+            self._report(await self._store.end_quiet_hours(now, MAX_DIGEST_ROWS))
             is_full = await self._watch(now, late)
         if elapsed >= self._often_at:
             self._often_at = elapsed + _OFTEN

@@ -38,17 +38,17 @@ NIGHT = replace(OPS, quiet_hours=QuietHours(time(8), time(12)))  # T0 is at 09:0
 
 
 EVERYBODY = AlertPolicy()
-TOLD = Audience(("ops", "pager"), told=frozenset({"ops"}))
-ALL_TOLD = Audience(("ops", "pager"), told=frozenset({"ops", "pager"}))
+NOTIFIED = Audience(("ops", "pager"), notified=frozenset({"ops"}))
+ALL_NOTIFIED = Audience(("ops", "pager"), notified=frozenset({"ops", "pager"}))
 
 
 def decide(
-    incident: Incident | None, now: datetime, policy: AlertPolicy = OPS, audience: Audience = TOLD, **more: object
+    incident: Incident | None, now: datetime, policy: AlertPolicy = OPS, audience: Audience = NOTIFIED, **more: object
 ) -> Decision:
     return watch(some_trouble(), "default", policy, incident, now, audience=audience, **more)  # type: ignore[arg-type]
 
 
-def end(incident: Incident, now: datetime, policy: AlertPolicy = OPS, audience: Audience = TOLD) -> Decision:
+def end(incident: Incident, now: datetime, policy: AlertPolicy = OPS, audience: Audience = NOTIFIED) -> Decision:
     return watch(None, "default", policy, incident, now, audience=audience)
 
 
@@ -116,7 +116,7 @@ def test_an_incident_goes_on_without_another_message() -> None:
 def test_it_is_repeated_until_it_ends() -> None:
     incident = opened(PAGER, escalated=1)
 
-    early, due = (decide(incident, T0 + wait, PAGER, ALL_TOLD) for wait in (4 * HOUR - SECOND, 4 * HOUR))
+    early, due = (decide(incident, T0 + wait, PAGER, ALL_NOTIFIED) for wait in (4 * HOUR - SECOND, 4 * HOUR))
 
     assert (early.event, due.move, due.event) == (None, Move.REPEAT, Event.REPEATED)
     assert due.notify == ("ops", "pager")
@@ -129,8 +129,8 @@ def test_it_is_escalated_once_and_its_end_is_notified_to_all() -> None:
 
     assert (due.move, due.event, due.notify) == (Move.ESCALATE, Event.ESCALATED, ("pager",))
     assert due.incident is not None
-    assert decide(due.incident, T0 + 31 * MINUTE, PAGER, ALL_TOLD).event is None
-    assert end(due.incident, T0 + HOUR, PAGER, ALL_TOLD).notify == ("ops", "pager")
+    assert decide(due.incident, T0 + 31 * MINUTE, PAGER, ALL_NOTIFIED).event is None
+    assert end(due.incident, T0 + HOUR, PAGER, ALL_NOTIFIED).notify == ("ops", "pager")
 
 
 @pytest.mark.parametrize("minutes", [30, 240, 600])
@@ -173,7 +173,7 @@ def test_in_quiet_hours_the_first_message_waits_for_their_end() -> None:
 
     assert (decision.event, decision.incident.quiet_until) == (None, T0 + 3 * HOUR)
     assert decide(decision.incident, T0 + 3 * HOUR, NIGHT).event is None
-    assert after_quiet_hours(decision.incident, NIGHT, T0 + 3 * HOUR, TOLD).event is Event.OPENED
+    assert after_quiet_hours(decision.incident, NIGHT, T0 + 3 * HOUR, NOTIFIED).event is Event.OPENED
 
 
 def test_an_end_in_quiet_hours_is_notified_after_them() -> None:
@@ -182,10 +182,10 @@ def test_an_end_in_quiet_hours_is_notified_after_them() -> None:
 
     assert (decision.move, decision.event) == (Move.RESOLVE, None)
     assert (decision.incident.state, decision.incident.quiet_until) == (IncidentState.RESOLVED, T0 + 3 * HOUR)
-    told = after_quiet_hours(decision.incident, NIGHT, T0 + 3 * HOUR, TOLD)
-    assert (told.event, told.notify) == (Event.RESOLVED, ("ops",))
-    assert told.incident is not None
-    assert told.incident.quiet_until is None
+    result = after_quiet_hours(decision.incident, NIGHT, T0 + 3 * HOUR, NOTIFIED)
+    assert (result.event, result.notify) == (Event.RESOLVED, ("ops",))
+    assert result.incident is not None
+    assert result.incident.quiet_until is None
 
 
 def test_in_recovery_mode_messages_wait() -> None:
@@ -208,7 +208,7 @@ def test_one_that_came_back_is_notified_once_and_then_once_a_day() -> None:
     assert watch(some_trouble(), "default", OPS, None, T0, before=Before(1)).event is Event.FLAPPING
     assert end(incident, T0 + HOUR).move is Move.KEEP
     seen = replace(incident, last_at=T0 + 23 * HOUR)
-    late = watch(some_trouble(since=T0 + 23 * HOUR), "default", OPS, seen, T0 + ONE_DAY, audience=TOLD)
+    late = watch(some_trouble(since=T0 + 23 * HOUR), "default", OPS, seen, T0 + ONE_DAY, audience=NOTIFIED)
     assert late.event is Event.DIGEST
 
 
@@ -234,9 +234,9 @@ class History:
     def __init__(self, policy: AlertPolicy) -> None:
         self.policy = policy
         self.incident: Incident | None = None
-        self.results: list[datetime] = []  # openings that were told
+        self.results: list[datetime] = []  # openings that were notified
         self.sent: list[tuple[datetime, Event, int]] = []
-        self.told: frozenset[str] = frozenset()
+        self.notified: frozenset[str] = frozenset()
 
     def see(self, now: datetime, *, is_wrong: bool, since: datetime | None = None) -> None:
         until = None if self.incident is None else self.incident.quiet_until
@@ -249,17 +249,17 @@ class History:
 
     @property
     def audience(self) -> Audience:
-        return Audience(("ops", "pager"), self.told)
+        return Audience(("ops", "pager"), self.notified)
 
     def _take(self, decision: Decision, now: datetime) -> None:
         if decision.incident is not None:
             if self.incident is None or decision.incident.id != self.incident.id:
-                self.told = frozenset()
+                self.notified = frozenset()
             self.incident = decision.incident
         if decision.event is not None:
             assert decision.incident is not None
             assert decision.notify is not None
-            self.told |= frozenset(decision.notify)
+            self.notified |= frozenset(decision.notify)
             self.sent.append((now, decision.event, decision.incident.steps))
             if decision.event in (Event.OPENED, Event.FLAPPING):
                 self.results.append(decision.incident.opened_at)
@@ -290,7 +290,7 @@ def test_messages_follow_the_state_whatever_happens(changes: list[tuple[bool, in
             assert not is_open
             is_open = True
         else:
-            assert is_open, "nothing is repeated or resolved that was not told"
+            assert is_open, "nothing is repeated or resolved that was not notified"
             is_open = event is not Event.RESOLVED
         assert policy.quiet_hours is None or policy.quiet_hours.until(at) is None
     steps = [step for _, event, step in history.sent]
@@ -300,12 +300,12 @@ def test_messages_follow_the_state_whatever_happens(changes: list[tuple[bool, in
 def test_a_channel_that_knows_nothing_of_an_open_incident_gets_its_first_message_once() -> None:
     incident = opened(EVERYBODY)
 
-    told = decide(incident, T0 + HOUR, EVERYBODY, TOLD)
+    result = decide(incident, T0 + HOUR, EVERYBODY, NOTIFIED)
 
-    assert (told.move, told.event, told.notify) == (Move.NOTIFY, Event.OPENED, ("pager",))
-    assert told.incident is not None
-    assert (told.incident.steps, told.incident.notified_at) == (2, T0)
-    assert decide(told.incident, T0 + HOUR, EVERYBODY, ALL_TOLD).event is None
+    assert (result.move, result.event, result.notify) == (Move.NOTIFY, Event.OPENED, ("pager",))
+    assert result.incident is not None
+    assert (result.incident.steps, result.incident.notified_at) == (2, T0)
+    assert decide(result.incident, T0 + HOUR, EVERYBODY, ALL_NOTIFIED).event is None
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_a_channel_that_knows_nothing_of_an_open_incident_gets_its_first_message
     ids=["acknowledged", "muted", "not announced yet"],
 )
 def test_another_channel_learns_of_it_only_if_people_would(incident: Incident) -> None:
-    assert decide(incident, T0 + HOUR, EVERYBODY, TOLD).event is None
+    assert decide(incident, T0 + HOUR, EVERYBODY, NOTIFIED).event is None
 
 
 def test_the_end_goes_to_those_who_know_of_the_incident_whatever_the_policy_says_now() -> None:
@@ -354,7 +354,7 @@ def test_a_mute_that_runs_out_is_followed_by_one_message_if_the_trouble_goes_on(
     assert decide(mute(acknowledge(opened(), "ann", T0), T0 + HOUR), T0 + HOUR).event is None
 
 
-def test_what_somebody_resolved_by_hand_opens_again_with_the_next_failure_and_is_not_flapping() -> None:
+def test_an_incident_resolved_by_hand_opens_again_with_the_next_failure_and_is_not_flapping() -> None:
     before = Before(openings=0, closed_at=T0 + HOUR)
 
     same = watch(some_trouble(since=T0), "default", OPS, None, T0 + 2 * HOUR, before=before)
@@ -377,13 +377,13 @@ def test_people_have_the_time_of_a_step_to_acknowledge_after_the_first_message()
     assert decide(first.incident, T0 + 3 * HOUR + 30 * MINUTE, night).event is Event.ESCALATED
 
 
-def test_a_silent_scheduler_is_told_in_quiet_hours_too() -> None:
+def test_a_silent_scheduler_is_notified_in_quiet_hours_too() -> None:
     silent = some_trouble(kind=IncidentKind.SCHEDULER_SILENT)
 
     assert watch(silent, "default", NIGHT, None, T0).event is Event.OPENED
 
 
-def test_what_is_over_before_quiet_hours_end_is_never_told() -> None:
+def test_a_trouble_that_is_over_before_quiet_hours_end_is_never_notified() -> None:
     held = decide(None, T0, NIGHT).incident
     assert held is not None
 
@@ -412,12 +412,12 @@ def test_repeats_that_fall_into_quiet_hours_come_at_their_end() -> None:
     assert due.incident is not None
 
     assert (due.event, due.incident.quiet_until) == (None, T0 + 6 * HOUR)
-    again = after_quiet_hours(due.incident, policy, T0 + 6 * HOUR, TOLD)
+    again = after_quiet_hours(due.incident, policy, T0 + 6 * HOUR, NOTIFIED)
     assert (again.event, again.notify) == (Event.REPEATED, ("ops",))
 
 
 @pytest.mark.parametrize("minutes", [1, 7, 60, 61, 180, 300, 360, 361, 400, 719, 720, 721, 1439])
-def test_whatever_its_period_a_job_that_alternates_sends_at_most_three_messages_a_day(minutes: int) -> None:
+def test_a_job_that_alternates_in_any_period_sends_at_most_three_messages_a_day(minutes: int) -> None:
     history = History(replace(OPS, after=1))
 
     for minute in range(24 * 60):

@@ -26,7 +26,7 @@ def some_trouble(**more: Any) -> Trouble:
 
 
 def opened(policy: AlertPolicy = OPS, *, opened_before: int = 0, **more: Any) -> Incident:
-    """An incident that was opened and told at T0."""
+    """An incident that was opened and notified at T0."""
     decision = watch(some_trouble(), "default", policy, None, T0, before=Before(opened_before))
     assert decision.incident is not None
     return replace(decision.incident, **more)

@@ -81,7 +81,7 @@ class IncidentSummary:
 
 @dataclass(frozen=True, slots=True)
 class DigestItem:
-    """What a digest says of one incident."""
+    """One incident in a digest."""
 
     event: Event
     incident: IncidentSummary

@@ -58,21 +58,21 @@ class Audience:
     """
 
     channels: tuple[str, ...] = ()
-    told: frozenset[str] = frozenset()
+    notified: frozenset[str] = frozenset()
     stateful: frozenset[str] = frozenset()
 
-    def untold(self, names: Iterable[str] | None) -> tuple[str, ...]:
+    def unnotified(self, names: Iterable[str] | None) -> tuple[str, ...]:
         """Return those of these channels, None for all, that exist and know nothing of the incident."""
         wanted = self.channels if names is None else [name for name in names if name in self.channels]
-        return tuple(name for name in wanted if name not in self.told)
+        return tuple(name for name in wanted if name not in self.notified)
 
     def people(self) -> tuple[str, ...]:
-        """Return the told channels, without the stateful ones."""
-        return tuple(name for name in self.channels if name in self.told and name not in self.stateful)
+        """Return the notified channels, without the stateful ones."""
+        return tuple(name for name in self.channels if name in self.notified and name not in self.stateful)
 
     def machines(self) -> tuple[str, ...]:
-        """Return the told channels that are stateful."""
-        return tuple(name for name in self.channels if name in self.told and name in self.stateful)
+        """Return the notified channels that are stateful."""
+        return tuple(name for name in self.channels if name in self.notified and name in self.stateful)
 
 
 NOBODY = Audience()
@@ -175,17 +175,17 @@ def _step(
     if incident.quiet_until is not None:  # what is said at their end is decided by `after_quiet_hours`
         return Decision(Move.KEEP, _still_quiet(incident, policy, now, held=held))
     is_announced = incident.notified_at is not None and incident.state is IncidentState.OPEN
-    untold = audience.untold(_notified_channels(incident, policy)) if is_announced else ()
+    unnotified = audience.unnotified(_notified_channels(incident, policy)) if is_announced else ()
     is_due = incident.next_at is not None and incident.next_at <= now
-    if not is_due and (not untold or incident.is_muted(now)):
+    if not is_due and (not unnotified or incident.is_muted(now)):
         return Decision(Move.KEEP, incident)
     if (waiting := _held(incident, policy, now, held=held)) is not None:
         return Decision(Move.KEEP, waiting)
     if incident.notified_at is None:
         return _notified(Move.NOTIFY, incident, _first_event(incident), policy.notify, policy, now)
-    if untold:  # what else is due is told next time
-        told = replace(incident, steps=incident.steps + 1)
-        return Decision(Move.NOTIFY, told, _first_event(incident), untold)
+    if unnotified:  # what else is due follows with the next look
+        result = replace(incident, steps=incident.steps + 1)
+        return Decision(Move.NOTIFY, result, _first_event(incident), unnotified)
     if incident.state is IncidentState.ACKNOWLEDGED:
         return Decision(Move.KEEP, replace(incident, next_at=None))
     due = [step for step in policy.escalate if _announced_at(incident) + step.after <= now]
@@ -210,7 +210,7 @@ def _ended(incident: Incident, policy: AlertPolicy, now: datetime, audience: Aud
         if now < calm_at:
             return Decision(Move.KEEP, replace(incident, next_at=calm_at))
     resolved = _resolved(incident, now)
-    if incident.notified_at is None or not policy.resolve or not audience.told:
+    if incident.notified_at is None or not policy.resolve or not audience.notified:
         return Decision(Move.RESOLVE, resolved)
     people = () if incident.is_muted(now) else audience.people()
     if people and (quiet_until := _quiet_until(incident.kind, policy, now)) is not None:
@@ -236,9 +236,9 @@ def after_quiet_hours(
     The caller has seen to it that the trouble of an unresolved one goes on.
     """
     if incident.is_resolved:
-        told = replace(incident, quiet_until=None)
+        result = replace(incident, quiet_until=None)
         names = audience.people()
-        return Decision(Move.RESOLVE, told, Event.RESOLVED, names) if names else Decision(Move.KEEP, told)
+        return Decision(Move.RESOLVE, result, Event.RESOLVED, names) if names else Decision(Move.KEEP, result)
     if held:
         return Decision(Move.KEEP, replace(incident, quiet_until=now + HELD_WAIT))
     trouble = Trouble(incident.key, incident.kind, incident.last_at)
@@ -253,10 +253,10 @@ def _notified(
     policy: AlertPolicy,
     now: datetime,
 ) -> Decision:
-    told = replace(
+    result = replace(
         incident, steps=incident.steps + 1, notified_at=now, announced_at=incident.announced_at or now, next_at=None
     )
-    return Decision(move, replace(told, next_at=_next_step(told, policy, now)), event, notify)
+    return Decision(move, replace(result, next_at=_next_step(result, policy, now)), event, notify)
 
 
 def _seen(incident: Incident, trouble: Trouble, name: str, now: datetime) -> Incident:
@@ -333,7 +333,7 @@ def _announced_at(incident: Incident) -> datetime:
 
 def _next_step(incident: Incident, policy: AlertPolicy, now: datetime) -> datetime | None:
     """Return when the next message of a notified incident is due, if nothing changes."""
-    assert incident.notified_at is not None  # true of every incident that was told
+    assert incident.notified_at is not None  # true of every incident that was notified
     steps = []
     if policy.repeat is not None:
         steps.append(incident.notified_at + policy.repeat)

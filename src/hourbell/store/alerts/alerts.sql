@@ -156,7 +156,7 @@ select i.* from hourbell.incidents i where i.id = :id for no key update
 select 1 as is_over from hourbell.incidents where quiet_until is not null and quiet_until <= :now limit 1
 
 -- name: lock_quiet_incidents
--- Incidents that wait for the end of quiet hours, which has come; also resolved ones, whose end is still to be told.
+-- Incidents that wait for the end of quiet hours, which has come; also resolved ones, whose end was not notified yet.
 select i.* from hourbell.incidents i
 where i.quiet_until is not null and i.quiet_until <= :now
 order by i.key, i.id
@@ -172,7 +172,7 @@ from hourbell.incidents
 where key = any(:keys::text[])
 group by key
 
--- name: told_channels
+-- name: notified_channels
 -- The channels that have got a message of these incidents. It does not count if its channel was deleted since and made
 -- again, or corrected after the message had failed.
 select distinct n.incident_id, n.channel

@@ -48,19 +48,19 @@ class Messages:
     public_url: str | None
     channels: Mapping[str, StoredChannel]
     rows: dict[UUID, Row] = field(default_factory=dict)  # facts of jobs that were read already
-    _told: dict[UUID, set[str]] = field(default_factory=dict)
+    _notified_of: dict[UUID, set[str]] = field(default_factory=dict)
 
     @classmethod
     async def begin(cls, session: Session, now: datetime, public_url: str | None) -> "Messages":
         channels = {row["name"]: channel_of(row) for row in await session.fetch("channels")}
         return cls(session, now, public_url, channels)
 
-    async def note_told(self, incidents: Collection[Incident]) -> None:
+    async def read_notified(self, incidents: Collection[Incident]) -> None:
         """Read which channels have got messages of these incidents."""
         if not (incidents and self.channels):
             return
-        for row in await self.session.fetch("told_channels", ids=[incident.id for incident in incidents]):
-            self._told.setdefault(row["incident_id"], set()).add(row["channel"])
+        for row in await self.session.fetch("notified_channels", ids=[incident.id for incident in incidents]):
+            self._notified_of.setdefault(row["incident_id"], set()).add(row["channel"])
 
     def audience(self, incident: Incident | None) -> Audience:
         """Return the channels that messages of the incident can go to. The channel that fails gets none about that."""
@@ -68,7 +68,7 @@ class Messages:
             return NOBODY
         return Audience(
             channels=self.existing(incident, None),
-            told=frozenset(self._told.get(incident.id, ())),
+            notified=frozenset(self._notified_of.get(incident.id, ())),
             stateful=frozenset(name for name, channel in self.channels.items() if channel.is_stateful),
         )
 

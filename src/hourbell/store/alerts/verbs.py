@@ -288,7 +288,7 @@ class AlertVerbs(Verbs):
                 raise Conflict("incident_changed", "the incident has just changed; look at it, and try again")
             if after.is_resolved:
                 messages = await Messages.begin(session, actor.at, self._public_url)
-                await messages.note_told([after])
+                await messages.read_notified([after])
                 await messages.plan(Step(after, Event.RESOLVED, messages.audience(after).machines()))
             await audit(session, actor, action, incident_id, _state(before), _state(after))
             await session.wake(Wake.RUNS)

@@ -108,7 +108,7 @@ class AlertStore(AlertReader):
             found = {trouble.key: trouble for trouble in troubles}
             name, policy = policy_for("", watching.policies)
             before = await watching.before(found.keys() - known.keys())
-            await watching.messages.note_told(known.values())
+            await watching.messages.read_notified(known.values())
             if RECOVERY_KEY in known and RECOVERY_KEY not in found:
                 summary = await _recovery_summary(session, known[RECOVERY_KEY], now)
                 known[RECOVERY_KEY] = replace(known[RECOVERY_KEY], error=str(summary))
@@ -128,7 +128,7 @@ class AlertStore(AlertReader):
             if not found:
                 return []
             watching = await _Watching.begin(session, now, self._public_url)
-            await watching.messages.note_told(found)
+            await watching.messages.read_notified(found)
             await watching.end_quiet_hours(found)
             return watching.results
 
@@ -170,7 +170,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """What is decided about a job's own incident."""
+    """A job's own incident and its trouble, to be decided on."""
 
     key: str
     name: str
@@ -243,7 +243,7 @@ class _Watching:
         locked = await self.session.fetch("lock_incidents", keys=sorted(keys))
         incidents = {row["key"]: incident_of(row) for row in locked}
         before = await self.before(keys - incidents.keys())
-        await self.messages.note_told(incidents.values())
+        await self.messages.read_notified(incidents.values())
         for each in own:
             incident = incidents.get(each.key)
             if each.is_moved and incident is not None:

@@ -10,7 +10,7 @@ from hourbell.store.control.importing import Wanted
 from hourbell.store.control.session import Session
 
 UNKNOWN_POLICY = "no_such_alert_policy"
-_MAX_NAMED_POLICIES = 10  # in the hint of an error
+_MAX_POLICY_NAMES = 10  # in the hint of an error
 
 
 async def unknown_policies(session: Session, names: Iterable[str]) -> frozenset[str]:
@@ -59,7 +59,7 @@ async def _refused(session: Session, wanted: Wanted) -> ImportResult:
 
 async def _error(session: Session, name: str) -> FieldError:
     known = sorted({DEFAULT_POLICY, *(row["name"] for row in await session.fetch("policy_names"))})
-    shown = ", ".join(known[:_MAX_NAMED_POLICIES])
-    more = f" or one of {len(known) - _MAX_NAMED_POLICIES} more" if len(known) > _MAX_NAMED_POLICIES else ""
+    shown = ", ".join(known[:_MAX_POLICY_NAMES])
+    more = f" or one of {len(known) - _MAX_POLICY_NAMES} more" if len(known) > _MAX_POLICY_NAMES else ""
     hint = f"write none, {shown}{more}, or create it first: hourbell alert-policy set {name}"
     return FieldError("/alert_policy", f"there is no alert policy {name!r}", hint)
