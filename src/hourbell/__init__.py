@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hourbell.core.schedule import ErrorDetail, Occurrence, Schedule, ScheduleError, ScheduleWarning
+    from hourbell.engine.run_events import RunEvent
+    from hourbell.library.refused import Refused
     from hourbell.library.scheduler import Scheduler
     from hourbell.targets.task_run import Run, Superseded
 
@@ -12,7 +14,9 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "ErrorDetail",
     "Occurrence",
+    "Refused",
     "Run",
+    "RunEvent",
     "Schedule",
     "ScheduleError",
     "ScheduleWarning",
@@ -27,6 +31,14 @@ def __getattr__(name: str) -> object:
         from hourbell.library.scheduler import Scheduler
 
         return Scheduler
+    if name == "Refused":
+        from hourbell.library.refused import Refused
+
+        return Refused
+    if name == "RunEvent":
+        from hourbell.engine.run_events import RunEvent
+
+        return RunEvent
     if name in ("Run", "Superseded"):
         from hourbell.targets import task_run
 

@@ -163,6 +163,10 @@ class Metrics:
             ["loop"],
             registry=registry,
         )
+        self.analytics_counted = Counter("hourbell_analytics_counted", "Ended runs counted in Redis", registry=registry)
+        self.analytics_lost = Counter(
+            "hourbell_analytics_lost", "Ended runs that could not be counted in Redis", registry=registry
+        )
         self.by_job = JobMetrics(registry) if with_job_names else None
 
     def render(self) -> bytes:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from datetime import datetime
 
+from hourbell.analytics import Analytics
 from hourbell.control.programs import Program, Programs
 from hourbell.engine.engine import Engine
 from hourbell.engine.heartbeat import HeartbeatResult
@@ -24,6 +25,7 @@ log = logging.getLogger("hourbell.service")
 
 _CHECK_JOBS_SECONDS = 60.0  # seconds between two checks for jobs that are gone from the code
 _TRY_AGAIN = 5.0  # seconds, while a job is refused or the database is unreachable
+_LAST_COUNTS_SECONDS = 5.0  # seconds to write the last counts to Redis
 _LAST_CHECK_SECONDS = 5.0  # seconds for a check that is in progress when the node stops
 
 
@@ -85,8 +87,16 @@ class HeartbeatThread:
 class Node:
     """An engine with its targets and the program whose tasks it runs."""
 
-    def __init__(self, engine: Engine, targets: Sequence[Target], stores: Stores, program: Program) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        targets: Sequence[Target],
+        stores: Stores,
+        program: Program,
+        analytics: Analytics | None = None,
+    ) -> None:
         self.engine = engine
+        self._analytics = analytics
         self._targets = targets
         self._program = program
         self._programs = Programs(stores.control, now=engine.clock.now, new_id=new_id, live_for=engine.live_for)
@@ -96,6 +106,8 @@ class Node:
     async def start(self, now: datetime) -> None:
         """Sync the program's jobs and start the loops. `now` is the database's time."""
         has_program = bool(self._program.jobs or self._program.tasks)
+        if self._analytics is not None:
+            self._analytics.start()
         try:
             if has_program:
                 await self.engine.announce(now)
@@ -119,6 +131,8 @@ class Node:
         await self.engine.stop()
         await self._heartbeat.stop()
         await self.engine.retire()
+        if self._analytics is not None:
+            await asyncio.to_thread(self._analytics.close, _LAST_COUNTS_SECONDS)
         for target in self._targets:
             await target.close()
 

@@ -32,6 +32,7 @@ from hourbell.core.values.url import parse_url
 from hourbell.descriptors import raise_descriptor_limit
 from hourbell.engine.engine import Engine
 from hourbell.engine.outside_ping import OutsidePing
+from hourbell.engine.run_events import RunListener
 from hourbell.metrics import Metrics
 from hourbell.node import Node, prepare, warn_at_start
 from hourbell.settings import Address, Settings, SettingsError
@@ -42,6 +43,7 @@ from hourbell.targets.http.transport import Request, Transport, TransportError
 from hourbell.wiring import (
     Stores,
     build_access,
+    build_analytics,
     build_authenticator,
     build_control,
     build_egress_policy,
@@ -115,11 +117,18 @@ OnReady = Callable[[ReadyServer], None]
 
 
 class Service:
-    def __init__(self, settings: Settings, program: Program, on_ready: OnReady | None = None) -> None:
-        """`on_ready` is called once the server answers."""
+    def __init__(
+        self,
+        settings: Settings,
+        program: Program,
+        on_ready: OnReady | None = None,
+        listener: RunListener | None = None,
+    ) -> None:
+        """`on_ready` is called once the server answers; `listener` gets the events of runs."""
         self._settings = settings
         self._program = program
         self._on_ready = on_ready
+        self._listener = listener
         self._stopping = asyncio.Event()
         self._signalled_at = 0.0
         self._lost: StoreLost | None = None
@@ -171,9 +180,10 @@ class Service:
         tasks = {DEMO_TASK.name: DEMO_TASK, **self._program.tasks}
         targets = build_targets(settings, stores, tasks, keys, policy)
         _log_networks(settings, known_access)
-        engine = build_engine(settings, stores, targets, metrics)
+        analytics = build_analytics(settings, metrics)
+        engine = build_engine(settings, stores, targets, metrics, self._listener, analytics)
         access = build_access(stores, engine.clock.now)
-        control = build_control(settings, stores, keys, access, policy, engine.clock.now)
+        control = build_control(settings, stores, keys, access, policy, engine.clock.now, analytics)
         authenticator = await build_authenticator(settings, stores, keys, access, engine.clock.now)
         backlog = SharedAnswer(lambda: _backlog(engine, stores), seconds=_BACKLOG_SECONDS, elapsed=clock.elapsed)
 
@@ -188,7 +198,7 @@ class Service:
             trusted_proxies=settings.trusted_proxies,
             public_path=settings.public_path,
         )
-        node = Node(engine, targets, stores, self._program)
+        node = Node(engine, targets, stores, self._program, analytics)
         await node.start(now)
         return _Started(node, access, known_access, control.watch, middleware, readiness)
 

@@ -243,6 +243,23 @@ def _smtp_url(text: str) -> str:
     return text
 
 
+def _redis_url(text: str) -> str:
+    hint = "write redis://:password@host:6379/0, or rediss://… for TLS"
+    if not text.isprintable() or " " in text:
+        raise ValueError(f"a URL has no spaces in it; {hint}")
+    try:
+        parts = urlsplit(text)
+        is_server = bool(parts.hostname) and parts.port != 0 and parts.netloc.count("@") < 2
+    except ValueError:
+        is_server = False
+    else:
+        is_server = is_server and parts.scheme in ("redis", "rediss") and not parts.fragment
+        is_server = is_server and re.fullmatch(r"(/[0-9]{0,9})?", parts.path, re.ASCII) is not None
+    if not is_server:
+        raise ValueError(f"{hint}; percent-encode what is special in the password")
+    return text
+
+
 def _public_url(text: str) -> str:
     return str(parse_url(text)).rstrip("/") if text else ""
 
@@ -311,6 +328,7 @@ class Settings:
     reconcile_threshold: timedelta = timedelta(minutes=10)
     reconcile_batch_size: int = 100
     redis_url: str | None = field(default=None, repr=False)
+    analytics_retention: timedelta = timedelta(days=90)
     metrics_job_names: bool = False
     log_format: str = field(default_factory=_log_format)
     log_level: str = "info"
@@ -384,7 +402,8 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "reconcile_interval": _duration(1),
     "reconcile_threshold": _duration(1),
     "reconcile_batch_size": _number(1, 100_000),
-    "redis_url": str,
+    "redis_url": _redis_url,
+    "analytics_retention": _duration(86_400),
     "metrics_job_names": _switch,
     "log_format": _one_of("console", "json"),
     "log_level": _one_of("debug", "info", "warning", "error"),

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from hourbell import __version__, clock
+from hourbell.analytics import Analytics
 from hourbell.control.access import Access
+from hourbell.control.alert_bundles import AlertBundles
 from hourbell.control.alerts import Alerts
 from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
@@ -27,6 +29,7 @@ from hourbell.control.job_bulk import JobBulk
 from hourbell.control.jobs import Jobs
 from hourbell.control.ledger import Ledger
 from hourbell.control.rules import Rules
+from hourbell.control.run_counts import RunCounts
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets, WrongKeys, check_keys
 from hourbell.control.timeline import Timelines
@@ -35,6 +38,7 @@ from hourbell.core.doctor.deployment import check_deployment
 from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.deployment import describe_deployment
 from hourbell.engine.engine import Engine, EngineSettings
+from hourbell.engine.run_events import RunListener
 from hourbell.ids import new_id
 from hourbell.metrics import Metrics
 from hourbell.private_files import exposure, read_with_mode
@@ -334,6 +338,7 @@ def build_control(
     access: Access,
     policy: "EgressPolicy",
     now: Callable[[], datetime],
+    analytics: Analytics | None = None,
 ) -> Control:
     """Build the control side. `clock` returns the database's time."""
     rules = Rules(
@@ -364,13 +369,21 @@ def build_control(
         ledger=Ledger(jobs, stores.lists, now=now),
         timelines=Timelines(stores.lists, now=now, live_for=live_for),
         backfills=Backfills(stores.control, stores.lists, jobs, now=now),
-        applying=Applying(stores.control, jobs, secrets=secrets, now=now, new_id=new_id),
+        applying=Applying(
+            stores.control,
+            jobs,
+            AlertBundles(alerts, secrets=secrets, now=now, new_id=new_id),
+            secrets=secrets,
+            now=now,
+            new_id=new_id,
+        ),
         job_bulk=JobBulk(stores.control, jobs, history, now=now),
         demo=Demo(jobs, now=now),
         imports=Imports(stores.control, rules=rules, now=now, new_id=new_id),
         secrets=secrets,
         access=access,
         watch=Watch(stores.lists, now=now, epoch=os.urandom(4).hex()),
+        run_counts=RunCounts(jobs, analytics, now=now),
         now=now,
     )
 
@@ -405,7 +418,23 @@ async def build_authenticator(
     )
 
 
-def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], metrics: Metrics) -> Engine:
+def build_analytics(settings: Settings, metrics: Metrics) -> Analytics | None:
+    """Build the counts in Redis; None if no Redis is configured."""
+    if not settings.redis_url:
+        return None
+    ca_file = None if settings.ca_file is None else str(settings.ca_file)
+    keep = settings.analytics_retention
+    return Analytics(settings.redis_url, metrics, keep=keep, elapsed=clock.elapsed, ca_file=ca_file)
+
+
+def build_engine(
+    settings: Settings,
+    stores: Stores,
+    targets: Sequence[Target],
+    metrics: Metrics,
+    listener: RunListener | None = None,
+    analytics: Analytics | None = None,
+) -> Engine:
     return Engine(
         stores.engine,
         targets,
@@ -432,6 +461,8 @@ def build_engine(settings: Settings, stores: Stores, targets: Sequence[Target], 
         audit_chain=stores.audit_chain,
         seals=seal_keys(settings),
         alerts=stores.alerts,
+        listener=listener,
+        on_ended=None if analytics is None else analytics.count,
     )
 
 
@@ -533,7 +564,7 @@ def build_egress_policy(
     from hourbell.targets.http.resolver import EgressPolicy, OwnServers, SystemResolver
 
     resolver = SystemResolver(timeout=_LOOKUP_SECONDS)
-    urls = [settings.database_url, settings.sql_database_url, *settings.sql_databases.values()]
+    urls = [settings.database_url, settings.sql_database_url, *settings.sql_databases.values(), settings.redis_url]
     hosts = [server for url in urls if url for server in servers_of(url)]
     servers = OwnServers([*hosts, ("127.0.0.1", port)], resolver, elapsed=clock.elapsed)
     rules = AddressRules(

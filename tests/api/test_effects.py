@@ -8,8 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
+from hourbell import Refused, Scheduler
 from hourbell.core.access.roles import Role
 from hourbell.core.job.secret_headers import SIGNING
+from hourbell.library.declaring import JobOptions
+from hourbell.library.run_time import RunTimeJobs
 from tests.api.failing import open_incident
 from tests.api.whole import HOOK, Whole, a_job, whole_api
 from tests.sqlite_database import SqliteDatabase
@@ -56,6 +59,23 @@ async def by_apply(api: Whole, name: str, body: Body, headers: Headers, more: Ma
     if answer.status_code == 409 and answer.json()["code"] == "plan_refused":
         return "secrets_bound" if "secret headers" in answer.json()["errors"][0]["message"] else "plan_refused"
     return reported(answer)
+
+
+async def by_app(api: Whole, name: str, body: Body, headers: Headers, more: Mapping[str, str]) -> str:
+    """Create the job as a program at run time, which has no role."""
+    del headers, more
+    program = Scheduler("shop")
+    program.task(lambda _: None, name=TASK["name"])
+    stores = (api.database.control(), api.database.lists(), api.database.secrets())
+    jobs = RunTimeJobs(program, *stores, now=api.time.now)
+    options: JobOptions = {"tags": body.get("tags", [])}
+    try:
+        await jobs.create(
+            name, body["schedule"], TASK["name"], on_conflict="update", run_on_create=False, options=options
+        )
+    except Refused as refused:
+        return refused.code
+    return "done"
 
 
 def imported(path: str) -> Way:
@@ -154,16 +174,47 @@ async def test_every_way_to_create_a_job_is_answered_alike(
     assert found == by_role(NO, NO, "done" if target == "http" else NO, of_admin)
 
 
+@pytest.mark.parametrize("owner", ["code", "app", "sql", "system"])
 @pytest.mark.parametrize("role", list(Role))
 async def test_no_caller_claims_the_jobs_of_a_program(
-    api: Whole, tokens: dict[Role, dict[str, str]], role: Role
+    api: Whole, tokens: dict[Role, dict[str, str]], role: Role, owner: str
 ) -> None:
     name = f"claimed-{next(NUMBERS)}"
     body = a_job(name, target=FORBIDDEN)
-    found = await imported(JOBS)(api, name, body, tokens[role], {"managed_by": "code", "source": "shop"})
+    found = await imported(JOBS)(api, name, body, tokens[role], {"managed_by": owner, "source": "shop"})
 
     assert found in (NO, "invalid_parameter")
     assert (await api.client.get(f"{JOBS}/{name}", headers=tokens[role])).status_code == 404
+
+
+@pytest.mark.parametrize("way", MAKES)
+async def test_a_field_of_the_body_does_not_make_a_job_an_applications(
+    api: Whole, tokens: dict[Role, dict[str, str]], way: str
+) -> None:
+    name = f"claimed-{next(NUMBERS)}"
+    body = a_job(name, managed_by="app", source="shop")
+
+    assert await MAKES[way](api, name, body, tokens[Role.ADMIN], {}) == "done"
+    job = (await api.client.get(f"{JOBS}/{name}", headers=tokens[Role.VIEWER])).json()
+    assert job["managed_by"] in ("api", "file")
+
+
+@pytest.mark.parametrize("way", ["PATCH", "PUT", "import", "apply"])
+async def test_a_job_of_an_application_can_be_changed_only_by_taking_it_over(
+    api: Whole, tokens: dict[Role, dict[str, str]], way: str
+) -> None:
+    name = f"app-{next(NUMBERS)}"
+    assert await by_app(api, name, a_job(name), {}, {}) == "done"
+    change, admin = a_job(name, target=TASK, schedule="0 4 * * *"), tokens[Role.ADMIN]
+
+    refused = await CHANGES[way](api, name, change, admin, {"take_over": "false"})
+    found = (await api.client.get(f"{JOBS}/{name}", headers=admin)).json()
+    taken = await CHANGES[way](api, name, change, admin, {"take_over": "true"})
+    assert (refused, taken) == ("plan_refused" if way == "apply" else "owned_by_another", "done")
+    assert (found["managed_by"], found["source"], found["version"]) == ("app", "shop", 1)
+    assert await by_app(api, name, change, {}, {}) == "owned_by_another"
+    listed = await api.client.get(f"{JOBS}?managed_by=app&source=shop&q={name}", headers=admin)
+    assert listed.json()["items"] == []
 
 
 @pytest.mark.parametrize("way", ["PATCH", "PUT", "import"])
@@ -291,14 +342,15 @@ VERBS: dict[str, tuple[Body, str, str, Body | None]] = {
 RUNS = by_role(NO, "done", "done", "done")
 EDITS = by_role(NO, NO, "done", "done")
 DEFINES = by_role(NO, NO, NO, "done")
-# Who may do what to a job: by its target, and whether a file owns it.
-BULK: dict[str, tuple[Body, bool, dict[Role, str]]] = {
-    "http": ({}, False, EDITS),
-    "http with a secret header": (SECRET, False, EDITS),
-    "function": ({"target": FUNCTION}, False, DEFINES),
-    "task": ({"target": TASK}, False, DEFINES),
-    "http of a file": ({}, True, by_role(NO, NO, OWNED, OWNED)),
-    "task of a file": ({"target": TASK}, True, by_role(NO, NO, NO, OWNED)),
+# Who may do what to a job: by its target, and by who made it.
+BULK: dict[str, tuple[Body, Way, dict[Role, str]]] = {
+    "http": ({}, by_put, EDITS),
+    "http with a secret header": (SECRET, by_put, EDITS),
+    "function": ({"target": FUNCTION}, by_put, DEFINES),
+    "task": ({"target": TASK}, by_put, DEFINES),
+    "http of a file": ({}, by_apply, by_role(NO, NO, OWNED, OWNED)),
+    "task of a file": ({"target": TASK}, by_apply, by_role(NO, NO, NO, OWNED)),
+    "task of an application": ({"target": TASK}, by_app, by_role(NO, NO, NO, OWNED)),
 }
 
 
@@ -308,15 +360,12 @@ BULK: dict[str, tuple[Body, bool, dict[Role, str]]] = {
 async def test_an_action_in_bulk_is_answered_as_the_single_verb(
     api: Whole, tokens: dict[Role, dict[str, str]], action: str, job: str, chosen: str
 ) -> None:
-    fields, is_owned, defines = BULK[job]
+    fields, make, defines = BULK[job]
     options, method, path, body = VERBS[action]
     found: dict[str, dict[Role, str]] = {"alone": {}, "bulk": {}}
     for role, way in product(Role, found):
         name = f"many-{next(NUMBERS)}"
-        made = await (by_apply if is_owned else by_put)(
-            api, name, a_job(name, **TAGGED, **fields), tokens[Role.ADMIN], {}
-        )
-        assert made == "done"
+        assert await make(api, name, a_job(name, **TAGGED, **fields), tokens[Role.ADMIN], {}) == "done"
         if action == "resume":
             await alone(api, "POST", f"{JOBS}/{name}/pause", tokens[Role.ADMIN])
         before = await _state(api, name, tokens[Role.VIEWER])
@@ -463,6 +512,55 @@ async def test_every_effect_on_alerts_needs_its_role(
         where = path.format(name=name, incident=incident)
         sent = None if body is None else json.loads(json.dumps(body).replace("{name}", name))
         found[role] = reported(await api.client.request(method, where, json=sent, headers=tokens[role]))
+    assert found == expected
+
+
+async def apply_alerts(api: Whole, headers: Headers, *, dry_run: bool, **wish: Any) -> str:
+    params = {"dry_run": "true"} if dry_run else {}
+    body = {"jobs": [], "take_over": True, **wish}
+    return reported(await api.client.post(f"{JOBS}/apply", json=body, headers=headers, params=params))
+
+
+async def by_file(api: Whole, method: str, path: str, body: Body | None, headers: Headers, *, dry_run: bool) -> str:
+    """Cause an effect on a channel or a policy by a file that has it, or that no longer has it."""
+    _, endpoint, name = path.rsplit("/", 2)
+    kind = endpoint.replace("-", "_")
+    if method == "PUT":
+        return await apply_alerts(api, headers, dry_run=dry_run, **{kind: {name: body}})
+    admin = {"Authorization": f"Bearer {await api.token(Role.ADMIN, f'owner-{next(NUMBERS)}')}"}
+    before: Body = OPS if kind == "channels" else {}
+    owned = {"source": f"prune-{name}", "alert_policies": {f"kept-{name}": {}}}
+    with_it = {**owned, kind: {**owned.get(kind, {}), name: before}}  # type: ignore[dict-item]
+    assert await apply_alerts(api, admin, dry_run=False, **with_it) == "done"
+    return await apply_alerts(api, headers, dry_run=dry_run, prune=True, **owned)
+
+
+@pytest.mark.parametrize("way", ["apply", "dry run"])
+@pytest.mark.parametrize("effect", [name for name, (method, *_) in OF_ALERTS.items() if method != "POST"])
+async def test_a_file_has_the_effects_on_alerts_that_the_role_has_otherwise(
+    api: Whole, tokens: dict[Role, dict[str, str]], effect: str, way: str
+) -> None:
+    method, path, body, expected = OF_ALERTS[effect]
+    found = {}
+    for role in Role:
+        name = f"ops-{next(NUMBERS)}"
+        admin = tokens[Role.ADMIN]
+        await api.client.put(f"{CHANNELS}/{name}", json=OPS, headers=admin)
+        await api.client.put(f"{POLICIES}/for-{name}", json={}, headers=admin)
+        where = path.format(name=name)
+        before = await api.client.get(where, headers=admin)
+        sent = None if body is None else json.loads(json.dumps(body).replace("{name}", name))
+
+        found[role] = await by_file(api, method, where, sent, tokens[role], dry_run=way == "dry run")
+        after = await api.client.get(where, headers=admin)
+        ignored = {"managed_by", "source", "updated_at", "updated_by"}
+        if found[role] != "done" or way == "dry run":
+            shown = [{k: v for k, v in each.json().items() if k not in ignored} for each in (before, after)]
+            assert (before.status_code, shown[0].get("url")) == (after.status_code, shown[1].get("url"))
+            assert shown[0] == shown[1] or before.status_code == 404
+        else:
+            assert after.status_code == (404 if method == "DELETE" else 200)
+    await api.client.delete(f"{POLICIES}/default", params={"take_over": "true"}, headers=tokens[Role.ADMIN])
     assert found == expected
 
 

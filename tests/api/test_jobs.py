@@ -45,6 +45,27 @@ async def test_all_errors_are_reported_at_once(api: Whole) -> None:
     assert sorted(pointers) == ["/name", "/overlap", "/schedule", "/tgs"]
 
 
+@pytest.mark.parametrize("key", [{}, {"Idempotency-Key": "01J8ZK3V9Q-create-once"}])
+async def test_a_job_may_run_once_at_once_when_it_is_created(api: Whole, key: dict[str, str]) -> None:
+    answers = [
+        await api.client.post(f"{JOBS}?run_on_create=true", json=a_job(), headers=key) for _ in range(2 if key else 1)
+    ]
+
+    assert {answer.status_code for answer in answers} == {201}
+    [run] = (await api.client.get(f"{JOBS}/report/runs")).json()["items"]
+    assert (run["kind"], run["state"], run["scheduled_at"]) == ("manual", "pending", "2026-03-02T08:00:00Z")
+    dry = await api.client.post(f"{JOBS}?run_on_create=true&dry_run=true", json=a_job("dry"))
+    assert dry.json()["action"] == "create"
+    assert (await api.client.get("/api/v1/runs")).json()["items"] == [run]
+
+
+async def test_a_job_that_is_refused_does_not_run(api: Whole) -> None:
+    await api.job()
+
+    assert (await api.client.post(f"{JOBS}?run_on_create=true", json=a_job())).status_code == 409
+    assert (await api.client.get("/api/v1/runs")).json()["items"] == []
+
+
 async def test_a_second_job_with_the_same_name_is_a_conflict(api: Whole) -> None:
     await api.job()
 

@@ -12,6 +12,7 @@ from uuid import UUID, uuid5
 import httpx
 from fastapi import FastAPI
 
+from hourbell.analytics import Analytics
 from hourbell.api.access import Authenticator
 from hourbell.api.app import build_app
 from hourbell.api.health import Readiness
@@ -20,6 +21,7 @@ from hourbell.api.middleware import RequestMiddleware
 from hourbell.api.page import BUILT_PAGE
 from hourbell.api.session_cookie import SessionCookies
 from hourbell.control.access import Access
+from hourbell.control.alert_bundles import AlertBundles
 from hourbell.control.alerts import Alerts
 from hourbell.control.applying import Applying
 from hourbell.control.backfill import Backfills
@@ -32,6 +34,7 @@ from hourbell.control.job_bulk import JobBulk
 from hourbell.control.jobs import Jobs
 from hourbell.control.ledger import Ledger
 from hourbell.control.rules import Rules
+from hourbell.control.run_counts import RunCounts
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets
 from hourbell.control.timeline import Timelines
@@ -100,6 +103,7 @@ async def whole_api(
     page: Path = BUILT_PAGE,
     public_path: str = "",
     trusted_proxies: Sequence[Network] = (),
+    analytics: Analytics | None = None,
 ) -> AsyncIterator[Whole]:
     """The API as a server on loopback has it, or on any other address."""
     time, numbers = Time(), count()
@@ -125,7 +129,7 @@ async def whole_api(
     alerts = Alerts(
         database.alert_control(),
         jobs,
-        [WebhookChannel(), NtfyChannel(), SlackChannel()],
+        [WebhookChannel(), SlackChannel(), NtfyChannel()],
         secrets=secrets,
         forbids=_forbids,
         now=now,
@@ -142,11 +146,19 @@ async def whole_api(
         ledger=Ledger(jobs, lists, now=now),
         timelines=Timelines(lists, now=now),
         backfills=Backfills(store, lists, jobs, now=now),
-        applying=Applying(store, jobs, secrets=secrets, now=now, new_id=new_id),
+        applying=Applying(
+            store,
+            jobs,
+            AlertBundles(alerts, secrets=secrets, now=now, new_id=new_id),
+            secrets=secrets,
+            now=now,
+            new_id=new_id,
+        ),
         imports=Imports(store, rules=rules, now=now, new_id=new_id),
         secrets=secrets,
         access=access,
         watch=Watch(lists, now=now, epoch="test"),
+        run_counts=RunCounts(jobs, analytics, now=now),
         now=now,
     )
     authenticator = Authenticator(

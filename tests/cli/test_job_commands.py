@@ -36,6 +36,17 @@ def test_a_job_is_created_shown_listed_and_deleted(node: Live) -> None:
     assert node.run("job", "get", "made").exit_code == 3
 
 
+def test_a_new_job_may_run_once_at_once(node: Live) -> None:
+    node.create("at-once", "--run-on-create")
+
+    [run] = node.json("run", "list", "--job", "at-once")["items"]
+    assert run["kind"] == "manual"
+    refused = node.run(
+        "job", "create", "at-once", "-s", "@daily", "--url", node.receiver, "--replace", "--run-on-create"
+    )
+    assert (refused.exit_code, "--run-on-create is for a new job; leave out --replace" in refused.stderr) == (2, True)
+
+
 def test_jobs_can_be_filtered_by_attention(node: Live) -> None:
     for name in ("watched-1", "watched-2"):
         node.create(name, "--tag", "watched")

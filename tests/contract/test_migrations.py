@@ -79,7 +79,8 @@ async def test_a_database_that_has_jobs_gets_alerts(empty_database: Database, mo
     target = '{"type": "task", "name": "x"}'
     await empty_database.sql(insert.format("file", target))
 
-    assert 19 in [each.number for each in await empty_database.migrate()]
+    later = [each.number for each in load_migrations(sqlite.PACKAGE) if each.number >= 19]
+    assert [each.number for each in await empty_database.migrate()] == later
     [job] = await empty_database.rows("jobs")
     assert (job["name"], job["alert_policy"]) == ("file", "")
     await empty_database.sql(insert.format("system", target))
@@ -87,6 +88,27 @@ async def test_a_database_that_has_jobs_gets_alerts(empty_database: Database, mo
         await empty_database.sql(insert.format("other", target))
     await empty_database.sql("update hourbell.jobs set alert_policy = 'none' where name = 'file'")
     assert [row["alert_policy"] for row in await empty_database.rows("job_changes")] == [""]
+
+
+async def test_a_database_that_has_jobs_accepts_jobs_of_an_application(
+    empty_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert = "insert into hourbell.jobs (name, schedule, target, managed_by) values ('{0}', '@daily', '{1}', '{0}')"
+    target = '{"type": "task", "name": "x"}'
+    with monkeypatch.context() as before:
+        for backend in (sqlite, postgres):
+            known = [each for each in load_migrations(backend.PACKAGE) if each.number < 22]
+            before.setattr(backend, "load_migrations", lambda _, known=known: known)
+        await empty_database.migrate()
+        await empty_database.sql(insert.format("file", target))
+        with pytest.raises(Exception, match=r"(?i)check"):
+            await empty_database.sql(insert.format("app", target))
+
+    assert 22 in [each.number for each in await empty_database.migrate()]
+    await empty_database.sql(insert.format("app", target))
+    with pytest.raises(Exception, match=r"(?i)check"):
+        await empty_database.sql(insert.format("other", target))
+    assert sorted(row["name"] for row in await empty_database.rows("jobs")) == ["app", "file"]
 
 
 async def test_messages_and_incidents_outlive_the_change_of_their_tables(

@@ -397,7 +397,12 @@ def examples_in(page: str, language: str) -> list[str]:
 @pytest.mark.parametrize("format", ["toml", "yaml"])
 def test_the_files_in_the_documents_are_read_and_valid_by_the_schema(format: Format) -> None:  # noqa: A002
     shown = examples_in("jobs-file.md", format)
-    stand_in = {"env:REPORT_SECRET": SECRET, "file:/run/secrets/campaign": "Bearer 1"}
+    stand_in = {
+        "env:REPORT_SECRET": SECRET,
+        "file:/run/secrets/campaign": "Bearer 1",
+        "env:OPS_SECRET": SECRET,
+        "env:SLACK_URL": "https://hooks.slack.com/services/T0/B0/x",
+    }
 
     assert shown
     for text in shown:

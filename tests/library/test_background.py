@@ -100,15 +100,17 @@ async def test_a_call_that_would_wait_for_itself_is_refused(in_a_thread: Schedul
 
 
 @pytest.mark.parametrize("ledger", ["sqlite"], indirect=True)
-async def test_nobody_is_asked_before_the_start_or_after_the_stop(in_a_thread: Scheduler) -> None:
-    with pytest.raises(RuntimeError, match=r"call scheduler\.start\(\) first"):
-        in_a_thread.blocking.trigger("report")
+async def test_calls_are_answered_before_the_start_and_after_the_stop(in_a_thread: Scheduler) -> None:
+    in_a_thread.task(lambda _: None, name="report")
+    before = await asyncio.to_thread(in_a_thread.blocking.once, "report", delay="1m")
 
     in_a_thread.start()
     await asyncio.to_thread(in_a_thread.stop)
 
-    with pytest.raises(RuntimeError, match=r"call scheduler\.start\(\) first"):
-        in_a_thread.blocking.once("report", delay="1m")
+    after = await asyncio.to_thread(in_a_thread.blocking.once, "report", delay="1m")
+    assert {job.name for job in await in_a_thread.list()} == {before, after}
+    with pytest.raises(RuntimeError, match=r"write await scheduler\."):
+        in_a_thread.blocking.trigger("report")
 
 
 async def test_a_run_that_has_begun_finishes_before_the_stop(

@@ -37,7 +37,7 @@ def test_a_payload_is_as_long_as_its_utf_8() -> None:
     scheduler = Scheduler()
     scheduler.register("greet", "@daily", greet, payload=payload)
 
-    assert scheduler.get("greet").payload == payload
+    assert scheduler.jobs["greet"].payload == payload
 
 
 def test_policies_have_the_defaults_of_the_schedule() -> None:
@@ -116,7 +116,7 @@ def test_a_callable_without_a_name_can_be_given_one() -> None:
     called = scheduler.task(partial(greet, name="Ada"), name="greet.ada")
     scheduler.register("daily", "@daily", called, description="")
 
-    assert scheduler.get("daily").target["name"] == "greet.ada"
+    assert scheduler.jobs["daily"].target["name"] == "greet.ada"
 
 
 def test_a_decorator_without_a_schedule_says_what_is_missing() -> None:

@@ -27,18 +27,18 @@ def test_one_function_may_have_several_jobs(scheduler: Scheduler) -> None:
     scheduler.register("weekly", "0 9 * * 1", report)
     scheduler.register("monthly", "0 9 1 * *", report, args={"days": 30})
 
-    assert [job.name for job in scheduler.list()] == ["weekly", "monthly"]
+    assert list(scheduler.jobs) == ["weekly", "monthly"]
     assert list(scheduler.tasks) == [f"{__name__}.report"]
-    assert scheduler.get("monthly").target["args"] == {"days": 30}
+    assert scheduler.jobs["monthly"].target["args"] == {"days": 30}
     with pytest.raises(KeyError, match="no job named 'yearly' is registered"):
-        scheduler.get("yearly")
+        scheduler.next_run("yearly")
 
 
 def test_the_description_is_the_first_line_of_the_docstring(scheduler: Scheduler) -> None:
     scheduler.register("weekly", "0 9 * * 1", report)
     scheduler.register("silent", "0 9 * * 1", report, description="")
 
-    assert (scheduler.get("weekly").description, scheduler.get("silent").description) == ("Mail the numbers.", "")
+    assert (scheduler.jobs["weekly"].description, scheduler.jobs["silent"].description) == ("Mail the numbers.", "")
 
 
 def test_the_next_run_is_shown_in_the_zone_of_the_job(scheduler: Scheduler) -> None:
@@ -94,7 +94,7 @@ def test_threads_may_register_at_once(scheduler: Scheduler) -> None:
     for thread in threads:
         thread.join()
 
-    assert len(scheduler.list()) == 200
+    assert len(scheduler.jobs) == 200
 
 
 def test_the_source_is_the_top_module_of_who_makes_it() -> None:

@@ -4,19 +4,22 @@ import subprocess
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from hourbell.control.programs import UndefinedAction
 from hourbell.core.run.policies import RETRY_PRESETS, CatchUp, Delivery, Overlap, Priority
+from hourbell.core.run.states import RunState
 from hourbell.library import declaring
+from hourbell.library.declaring import ListOptions, RunsOptions
 from hourbell.library.scheduler import Scheduler
+from hourbell.store.lists.query import JobState
 
 GOOD = """
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from hourbell import Run, Scheduler
+from hourbell import Run, RunEvent, Schedule, Scheduler
 
 scheduler = Scheduler("shop", undefined_jobs="delete")
 
@@ -43,6 +46,21 @@ async def main(args: Mapping[str, int], some: dict[str, int]) -> None:
     scheduler.register("weekly", "@weekly", daily, args=args, retry="exponential", tags=("a", "b"))
     await scheduler.once(bare, at=datetime.now(UTC), args=some)
     scheduler.blocking.once(bare, delay="1m", args={"whom": "Ada"}, key="order-17")
+    job = await scheduler.create("a", Schedule.parse("@daily"), "t.two", on_conflict="keep", overlap="skip", args=some)
+    await scheduler.update(job.id, schedule="@weekly", task=named, name="b", jitter="1m", expect_version=job.version)
+    await scheduler.pause("b", until=datetime.now(UTC))
+    for each in await scheduler.list(tag="x", state="paused", limit=3):
+        reveal_type(each.next_at)
+    for run in scheduler.blocking.runs(job.id, state="failed"):
+        reveal_type(run.scheduled_at)
+    reveal_type(await scheduler.cancel(run.id))
+    reveal_type(scheduler.blocking.create("a", "@daily", named, run_on_create=True, delivery="at_most_once"))
+
+async def failed(event: RunEvent) -> None:
+    print(event.job, event.error)
+
+scheduler.on("run_failed", failed)
+scheduler.on("attempt_failed", lambda event: print(event.ready_at))
 
 reveal_type(daily)
 reveal_type(ordinary)
@@ -52,6 +70,10 @@ reveal_type(called)
 reveal_type(scheduler.task(bare, name="again"))
 """
 REVEALED = [
+    "datetime.datetime | None",
+    "datetime.datetime",
+    "bool",
+    "Job",
     "def (run: Run, days: int =) -> Coroutine[Any, Any, str]",
     "def (run: Run)",
     "def (run: Run) -> Coroutine[Any, Any, int]",
@@ -77,6 +99,11 @@ scheduler.task("task")
 scheduler.task(name=1)
 scheduler.job("@daily")(1)
 scheduler.blocking.once(task, when="now")
+scheduler.blocking.create("a", "@daily", task, on_conflict="replace")
+scheduler.blocking.create("a", "@daily", task, overlap="never")
+scheduler.blocking.update("a", schedul="@daily")
+scheduler.blocking.list(managed_by="app")
+scheduler.on("run_missed", print)
 """
 
 
@@ -99,7 +126,11 @@ def test_a_function_stays_what_it_is(tmp_path: Path) -> None:
 
     assert [line for line in said if "error:" in line] == []
     revealed = [line.partition('Revealed type is "')[2].rstrip('"') for line in said]
-    short = [text.replace("typing.", "").replace("hourbell.targets.task_run.", "") for text in revealed if text]
+    short = [
+        text.replace("typing.", "").replace("hourbell.targets.task_run.", "").replace("hourbell.answers.jobs.", "")
+        for text in revealed
+        if text
+    ]
     assert [text.replace("builtins.", "") for text in short] == REVEALED
 
 
@@ -122,6 +153,12 @@ def test_an_invalid_choice_is_an_error_at_its_declaration(tmp_path: Path) -> Non
 )
 def test_the_words_are_those_of_the_policies(literal: Any, values: type[StrEnum]) -> None:
     assert get_args(literal) == tuple(values)
+
+
+def test_the_states_are_those_of_jobs_and_runs() -> None:
+    states = [get_args(get_args(get_type_hints(each)["state"])[0]) for each in (ListOptions, RunsOptions)]
+
+    assert [set(each) for each in states] == [set(JobState), set(RunState)]
 
 
 def test_the_other_words_are_those_that_are_taken() -> None:

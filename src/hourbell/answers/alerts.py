@@ -9,6 +9,9 @@ from uuid import UUID
 from hourbell.answers.base import Answer, Doc
 from hourbell.core.alerts.kinds import Event, IncidentKind, IncidentState
 
+_MANAGED_BY = Doc("`api`, or `file` for what a jobs file manages.")
+_SOURCE = Doc("The source of that file.")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel(Answer):
@@ -20,6 +23,8 @@ class Channel(Answer):
         default_factory=dict
     )
     origin: Annotated[str | None, Doc("Scheme, host and port that its secrets are sent to.")] = None
+    managed_by: Annotated[str, _MANAGED_BY] = "api"
+    source: Annotated[str, _SOURCE] = ""
     created_at: datetime
     updated_at: datetime
     updated_by: str = ""
@@ -66,6 +71,8 @@ class AlertPolicy(Answer):
     no_success_for: str | float | None = None
     paused_for: str | float | None = None
     losing_share: float | None = None
+    managed_by: Annotated[str, _MANAGED_BY] = "api"
+    source: Annotated[str, _SOURCE] = ""
     updated_at: datetime
     updated_by: str = ""
 

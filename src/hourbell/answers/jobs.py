@@ -120,7 +120,7 @@ class Job(Answer):
     state: Annotated[str, Doc(type=Literal["active", "done", "paused", "error"])]
     error: str | None = None
     paused: Paused | None = None
-    managed_by: Annotated[str, Doc(type=Literal["api", "code", "sql", "file", "system"])] = "api"
+    managed_by: Annotated[str, Doc(type=Literal["api", "app", "code", "sql", "file", "system"])] = "api"
     source: str = ""
     next_at: datetime | None = None
     words: str | None = None
@@ -204,6 +204,17 @@ class DeletedJob(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedEntry(Answer):
+    """The planned action for a channel or an alert policy of the source. Secrets are not shown."""
+
+    name: str
+    action: Annotated[str, Doc(type=Literal["create", "change", "none", "delete"])]
+    fields: tuple[FieldChange, ...] = ()
+    notes: tuple[str, ...] = ()
+    generated_secret: Annotated[str | None, _GENERATED] = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Answer):
     """The changes that `apply` makes or, in a dry run, would make."""
 
@@ -212,6 +223,8 @@ class Plan(Answer):
     state: Annotated[str, Doc("Send it as `expect` to carry out exactly this plan.")]
     jobs: tuple[PlannedJob, ...]
     deleted: tuple[DeletedJob, ...] = ()
+    channels: tuple[PlannedEntry, ...] = ()
+    alert_policies: tuple[PlannedEntry, ...] = ()
 
     @property
     def created(self) -> tuple[PlannedJob, ...]:
@@ -228,7 +241,9 @@ class Plan(Answer):
     @property
     def is_empty(self) -> bool:
         """True if the plan changes nothing."""
-        return len(self.unchanged) == len(self.jobs) and not self.deleted
+        entries = (*self.channels, *self.alert_policies)
+        is_same = all(entry.action == "none" for entry in entries)
+        return len(self.unchanged) == len(self.jobs) and not self.deleted and is_same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,9 +345,11 @@ class ConversionProblem(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted(Answer):
-    """The jobs of a crontab or a jobs file, as `/jobs/apply` takes them."""
+    """The jobs of a crontab or a jobs file, its channels and alert policies, as `/jobs/apply` takes them."""
 
     jobs: Annotated[Any, Doc(type=list[dict[str, Any]])]
+    channels: Annotated[Mapping[str, Any], Doc(type=dict[str, dict[str, Any]])] = field(default_factory=dict)
+    alert_policies: Annotated[Mapping[str, Any], Doc(type=dict[str, dict[str, Any]])] = field(default_factory=dict)
     problems: tuple[ConversionProblem, ...] = ()
     notes: tuple[str, ...] = ()
     source: str = ""

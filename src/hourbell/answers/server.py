@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -51,6 +51,25 @@ class Forecast(Answer):
     bucket_seconds: float
     buckets: tuple[Bucket, ...]
     jobs_left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedDay(Answer):
+    """The number of runs that ended on one day."""
+
+    day: Annotated[str, Doc("In UTC.", type=date, examples=("2026-11-18",))]
+    succeeded: int
+    failed: int
+    cancelled: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedDays(Answer):
+    """The number of runs that ended on each day, as counted in Redis. The counts can be too low."""
+
+    job: Annotated[str | None, Doc("Null for all jobs.")] = None
+    days: tuple[CountedDay, ...]
+    note: Annotated[str, Doc("Why the counts can be too low.")] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from hourbell.core.alerts.policy import policy_to_body
 router = APIRouter(route_class=IdempotentRoute)
 
 Name = Annotated[str, Path(min_length=1, max_length=60, description="The name.")]
+TakeOver = Annotated[bool, Query(description="Also if a jobs file manages it, which would put it back.")]
 Json = dict[str, Any]
 
 
@@ -49,12 +50,14 @@ async def get_channel(control: ControlDep, user: Viewer, name: Name) -> Response
     ),
     openapi_extra=takes(bodies.ChannelBody),
 )
-async def put_channel(control: ControlDep, user: Editor, name: Name, body: JsonBody) -> Response:
+async def put_channel(
+    control: ControlDep, user: Editor, name: Name, body: JsonBody, take_over: TakeOver = False
+) -> Response:
     """Create a channel, or replace all of it: give its secrets again. Messages that wait go to the new address.
 
     A webhook without `secret` gets a generated one, which only this answer shows.
     """
-    put = await control.alerts.put_channel(name, body, user)
+    put = await control.alerts.put_channel(name, body, user, take_over=take_over)
     secret = None if put.secret is None else put.secret.reveal()
     return SecretResponse({**_channel(put.view), "generated_secret": secret}, 201 if put.is_new else 200)
 
@@ -65,13 +68,15 @@ async def put_channel(control: ControlDep, user: Editor, name: Name, body: JsonB
     responses=responses(shapes.ChannelDefined, 404, 409, has_body=True),
     openapi_extra=takes(bodies.ChannelPatchBody, "application/merge-patch+json", "application/json"),
 )
-async def patch_channel(control: ControlDep, user: Editor, name: Name, body: JsonBody) -> Response:
+async def patch_channel(
+    control: ControlDep, user: Editor, name: Name, body: JsonBody, take_over: TakeOver = False
+) -> Response:
     """Change a channel by a JSON merge patch. Absent fields and secrets stay; null restores the default.
 
     A secret is bound to the origin that it was given for: to change the origin, give it again. For a webhook,
     `"secret": null` generates a new one, which only this answer shows.
     """
-    put = await control.alerts.patch_channel(name, body, user)
+    put = await control.alerts.patch_channel(name, body, user, take_over=take_over)
     secret = None if put.secret is None else put.secret.reveal()
     return SecretResponse({**_channel(put.view), "generated_secret": secret})
 
@@ -84,9 +89,10 @@ async def delete_channel(
     user: Editor,
     name: Name,
     force: Annotated[bool, Query(description="Also if alert policies name it.")] = False,
+    take_over: TakeOver = False,
 ) -> Response:
     """Delete a channel with its secrets. Its messages that wait are cancelled."""
-    await control.alerts.delete_channel(name, user, force=force)
+    await control.alerts.delete_channel(name, user, force=force, take_over=take_over)
     return Response(status_code=204)
 
 
@@ -128,9 +134,11 @@ async def get_alert_policy(control: ControlDep, user: Viewer, name: Name) -> Res
     ),
     openapi_extra=takes(bodies.AlertPolicyBody),
 )
-async def put_alert_policy(control: ControlDep, user: Editor, name: Name, body: JsonBody) -> Response:
+async def put_alert_policy(
+    control: ControlDep, user: Editor, name: Name, body: JsonBody, take_over: TakeOver = False
+) -> Response:
     """Create or replace an alert policy. `default` applies to every job that names no other one."""
-    view, is_new = await control.alerts.put_policy(name, body, user)
+    view, is_new = await control.alerts.put_policy(name, body, user, take_over=take_over)
     return JSONResponse(_policy(view), 201 if is_new else 200)
 
 
@@ -145,9 +153,10 @@ async def delete_alert_policy(
     user: Editor,
     name: Name,
     force: Annotated[bool, Query(description="Also if jobs name it: `default` applies to them.")] = False,
+    take_over: TakeOver = False,
 ) -> Response:
     """Delete an alert policy."""
-    await control.alerts.delete_policy(name, user, force=force)
+    await control.alerts.delete_policy(name, user, force=force, take_over=take_over)
     return Response(status_code=204)
 
 
@@ -214,6 +223,8 @@ def _channel(view: ChannelView) -> Json:
         "type": channel.type,
         "config": dict(channel.config),
         "origin": channel.origin,
+        "managed_by": view.managed_by,
+        "source": view.source,
         "created_at": time(view.created_at),
         "updated_at": time(view.updated_at),
         "updated_by": view.updated_by,
@@ -221,8 +232,9 @@ def _channel(view: ChannelView) -> Json:
 
 
 def _policy(view: PolicyView) -> Json:
+    owner = {"managed_by": view.managed_by, "source": view.source}
     by = {"updated_at": time(view.updated_at), "updated_by": view.updated_by}
-    return {"name": view.name, **policy_to_body(view.policy), **by}
+    return {"name": view.name, **policy_to_body(view.policy), **owner, **by}
 
 
 def _incident(view: IncidentView) -> Json:

@@ -1,6 +1,7 @@
-"""The route that applies all jobs of a source atomically, or shows the plan in a dry run."""
+"""The route that applies all jobs, channels and alert policies of a source atomically, or shows the plan."""
 
 import asyncio
+from collections.abc import Iterable
 
 from fastapi import APIRouter
 from starlette.responses import JSONResponse, Response
@@ -14,6 +15,7 @@ from hourbell.api.jobs import DryRun
 from hourbell.api.problems import Problem
 from hourbell.api.render import answer
 from hourbell.api.users import ControlDep, Editor, JsonBody, read
+from hourbell.control.alert_bundles import PlannedEntry
 from hourbell.control.applying import JOBS_A_TURN, PlannedJob, PlanRefused, Wish
 from hourbell.control.control import Control
 from hourbell.control.history import instants_to_come
@@ -32,19 +34,28 @@ _SHOWN = 3
     openapi_extra=takes(bodies.ApplyBody),
 )
 async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run: DryRun = False) -> Response:
-    """Create, change and, with `prune`, delete jobs of a source to match the request, atomically.
+    """Create, change and, with `prune`, delete what belongs to a source, to match the request, atomically.
 
-    Jobs of other owners are refused unless you set `take_over`. A job that an operator paused stays paused. Send the
-    `state` of a dry run as `expect` to carry out exactly that plan: if any of these jobs changed since, the request
-    is refused with `plan_outdated` and nothing is applied.
+    That is its jobs, channels and alert policies. What others own is refused unless you set `take_over`. A job that an
+    operator paused stays paused. Send the `state` of a dry run as `expect` to carry out exactly that plan: if any of it
+    changed since, the request is refused with `plan_outdated` and nothing is applied.
     """
     given = read(bodies.ApplyBody, body)
-    wish = Wish(given.jobs, given.source, given.prune, given.take_over, given.drop_secrets, given.expect)
+    wish = Wish(
+        given.jobs,
+        given.source,
+        given.prune,
+        given.take_over,
+        given.drop_secrets,
+        given.expect,
+        given.channels,
+        given.alert_policies,
+    )
     try:
         plan = await control.applying.apply(wish, user, dry_run=dry_run)
     except PlanRefused as refusal:
         errors = [(each.pointer, each.message, each.hint) for each in refusal.errors]
-        detail = "Some of the jobs were refused, so nothing was changed; see errors."
+        detail = "Some of it was refused, so nothing was changed; see errors."
         if any(each.code == "not_allowed" for each in refusal.refused.values()):
             raise Problem(403, "not_allowed", detail, errors) from None
         raise Problem(409, "plan_refused", detail, errors) from None
@@ -59,10 +70,32 @@ async def apply_jobs(control: ControlDep, user: Editor, body: JsonBody, dry_run:
         answer(DeletedJob, job, name=job.definition.name, before=await _instants(control, job.definition))
         for job in plan.deleted
     ]
-    has_secret = any(job.generated_secret is not None for job in plan.jobs)
+    channels, policies = map(_entries, (plan.channels, plan.alert_policies))
+    secrets = [*(job.generated_secret for job in plan.jobs), *(each.generated_secret for each in plan.channels)]
+    has_secret = any(secret is not None for secret in secrets)
     return (SecretResponse if has_secret else JSONResponse)(
-        answer(Plan, plan, dry_run=dry_run, source=given.source, jobs=jobs, deleted=deleted)
+        answer(
+            Plan,
+            plan,
+            dry_run=dry_run,
+            source=given.source,
+            jobs=jobs,
+            deleted=deleted,
+            channels=channels,
+            alert_policies=policies,
+        )
     )
+
+
+def _entries(planned: Iterable[PlannedEntry]) -> list[render.Json]:
+    return [
+        answer(
+            job_answers.PlannedEntry,
+            each,
+            generated_secret=None if each.generated_secret is None else each.generated_secret.reveal(),
+        )
+        for each in planned
+    ]
 
 
 async def _planned(control: Control, job: PlannedJob, warnings: list[ScheduleWarning], *, dry_run: bool) -> render.Json:

@@ -141,12 +141,16 @@ class JobBody(_JobFields):
 
 
 class ApplyBody(Body):
-    """All jobs of a source."""
+    """All jobs of a source, with its channels and alert policies."""
 
     jobs: list[SkipValidation[JobBody]] = Field(max_length=10_000)
+    channels: dict[str, SkipValidation["ChannelBody"]] = Field(
+        {}, description="By name. A secret that is not given stays as it is. In a dry run it may be null: not known."
+    )
+    alert_policies: dict[str, SkipValidation["AlertPolicyBody"]] = Field({}, description="By name.")
     source: str = Field("", max_length=200, description="Identifies the jobs of this file.")
-    prune: bool = Field(False, description="Delete jobs of this source that are not in the request.")
-    take_over: bool = Field(False, description="Become the owner of jobs with these names that others own.")
+    prune: bool = Field(False, description="Delete what belongs to this source and is not in the request.")
+    take_over: bool = Field(False, description="Become the owner of what has these names and others own.")
     drop_secrets: bool = Field(
         False,
         description="Give up secret headers that were set for another origin than the new one. Needs admin.",
@@ -230,7 +234,7 @@ class JobFilterBody(Body):
     tag: str | None = Field(None, max_length=100)
     state: JobState | None = Field(None, strict=False)
     target: Literal["http", "sql", "task", "queue"] | None = None
-    managed_by: Literal["api", "code", "sql", "file"] | None = None
+    managed_by: Literal["api", "app", "code", "sql", "file"] | None = None
     source: str | None = Field(None, max_length=200)
     subject: str | None = Field(None, max_length=200)
     last_result: RunState | None = Field(None, strict=False)

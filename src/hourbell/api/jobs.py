@@ -6,11 +6,13 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from hourbell.answers.jobs import Backfill, RotatedSecret, Skip
 from hourbell.answers.runs import Triggered
 from hourbell.api import bodies, render, shapes
+from hourbell.api.access import CallerDep
 from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute, SecretResponse
 from hourbell.api.pages import page_response
@@ -24,6 +26,7 @@ from hourbell.api.users import (
     OptionalBody,
     Version,
     Viewer,
+    limit_triggers,
     limited_trigger,
     read,
 )
@@ -41,6 +44,9 @@ router = APIRouter(route_class=IdempotentRoute)
 
 DryRun = Annotated[bool, Query(description="Return what would be done, without doing it.")]
 TakeOver = Annotated[bool, Query(description="Become the owner of jobs that a program, a file or SQL owns.")]
+RunOnCreate = Annotated[
+    bool, Query(description="Also add a manual run that is ready at once, in the same transaction.")
+]
 DropBacklog = Annotated[bool, Query(description="Skip times that are due but not planned yet.")]
 DropSecrets = Annotated[
     bool,
@@ -71,7 +77,7 @@ class JobParameters:
     target: Annotated[Literal["http", "sql", "task", "queue"] | None, Query(description="The type of the target.")] = (
         None
     )
-    managed_by: Literal["api", "code", "sql", "file", "system"] | None = None
+    managed_by: Literal["api", "app", "code", "sql", "file", "system"] | None = None
     source: Annotated[str | None, Query(max_length=200)] = None
     subject: Subject = None
     last_result: Annotated[
@@ -150,15 +156,25 @@ async def list_jobs(
     responses=responses(shapes.JobDefined, 409, status=201, has_body=True, more=_INTENDED),
     openapi_extra=takes(bodies.JobBody),
 )
-async def create_job(control: ControlDep, user: Editor, body: JsonBody, dry_run: DryRun = False) -> Response:
-    """Store a job that fires from now on, never for the past.
+async def create_job(
+    request: Request,
+    control: ControlDep,
+    user: Editor,
+    found: CallerDep,
+    body: JsonBody,
+    dry_run: DryRun = False,
+    run_on_create: RunOnCreate = False,
+) -> Response:
+    """Store a job that fires from now on, never for the past. With `run_on_create` it also runs once at once.
 
     Set `"secret": "generate"` in an http target to sign its requests; the response shows the secret once. The headers
     in `secret_headers` are sent with each request to the origin of this URL, and are never shown.
     """
     if dry_run:
         return await _show(control, await control.jobs.intend(None, body, user))
-    return await _defined(control, await control.jobs.create(body, user))
+    if run_on_create:
+        limit_triggers(request, found, 1)
+    return await _defined(control, await control.jobs.create(body, user, run_on_create=run_on_create))
 
 
 @router.get("/{job}", summary="Get a job", responses=responses(shapes.JobDetail, 404))

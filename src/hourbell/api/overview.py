@@ -12,10 +12,12 @@ from hourbell.api import bodies, render, shapes
 from hourbell.api.documented import responses, takes
 from hourbell.api.idempotency import IdempotentRoute, SecretResponse
 from hourbell.api.pages import page_response
+from hourbell.api.problems import Problem
 from hourbell.api.render import answer
 from hourbell.api.users import Admin, ControlDep, JsonBody, Viewer, read
 from hourbell.api.values import AuditId, Bucket, Cursor, Instant, Limit
 from hourbell.control.calculations import calculate
+from hourbell.control.run_counts import MAX_DAYS, AnalyticsUnavailable
 from hourbell.core.schedule import Schedule, ScheduleError
 from hourbell.core.schedule.preview import preview
 from hourbell.core.values.field_errors import BodyError, FieldError
@@ -94,6 +96,31 @@ async def get_overview(control: ControlDep, user: Viewer, since: Instant | None 
     shown = [answer(server.JobConflict, each) for each in conflicts]
     pulse = await control.timelines.pulse()
     return JSONResponse(render.overview(found, pulse, since=render.time(start), conflicts=shown))
+
+
+@router.get(
+    "/analytics",
+    summary="Count ended runs by day",
+    responses=responses(shapes.CountedDaysAnswer, 404, 409),
+)
+async def get_analytics(
+    control: ControlDep,
+    user: Viewer,
+    job: Annotated[str | None, Query(min_length=1, max_length=100, description="A job's name or id.")] = None,
+    days: Annotated[int, Query(ge=1, le=MAX_DAYS, description="How many, up to today (UTC).")] = 7,
+) -> Response:
+    """Count the runs that ended on each of the last days, of one job or of all, as far as Redis has them.
+
+    The counts can be too low: runs that ended while Redis could not be reached are missing. Without REDIS_URL on this
+    node, the request is refused with `analytics_off`.
+    """
+    del user
+    try:
+        found = await control.run_counts.days(job, days)
+    except AnalyticsUnavailable as error:
+        raise Problem(503, "analytics_unavailable", f"Redis cannot be asked: {error}.") from None
+    counted = [answer(server.CountedDay, each, day=each.day.isoformat()) for each in found.days]
+    return JSONResponse(answer(server.CountedDays, found, days=counted))
 
 
 @router.get("/nodes", summary="List nodes", responses=responses(shapes.NodeList))

@@ -1,7 +1,7 @@
-"""Responses for pages of lists: limited in bytes, with a mark for each value that is too long for a list."""
+"""Responses for pages of lists: limited in bytes."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import accumulate, takewhile
 from typing import Any, TypeVar
 
@@ -39,8 +39,3 @@ def _fitting(items: list[Json], max_bytes: int) -> int:
     """Count the first items that fit into `max_bytes` together, with a comma after each."""
     ends = accumulate(len(_encode(item).encode()) + 1 for item in items)
     return sum(1 for _ in takewhile(lambda end: end <= max_bytes, ends))
-
-
-def mark_omitted(item: Json, omitted: Sequence[str], url: str) -> Json:
-    """Add the names of the long values that a list item omits, and the URL that shows them."""
-    return {**item, "omitted": [{"field": field, "url": url} for field in omitted]}

@@ -14,7 +14,6 @@ from uuid import UUID
 from hourbell.answers import jobs, runs, server, times
 from hourbell.answers import timeline as timelines
 from hourbell.answers.base import Answer, answer_fields
-from hourbell.api.pages import mark_omitted
 from hourbell.control.history import late_success
 from hourbell.control.jobs import Intended
 from hourbell.control.ledger import Days, LedgerItem, Recent, Series
@@ -124,6 +123,11 @@ def listed_job(view: JobView, rows: Iterable[SecretRow] | None = None, recent: R
     if recent is not None:
         item |= recent_times(recent)
     return mark_omitted(item, view.omitted, f"{API}/jobs/{view.job.id}") if view.omitted else item
+
+
+def mark_omitted(item: Json, omitted: Sequence[str], url: str) -> Json:
+    """Add the names of the long values that a list item omits, and the URL that shows them."""
+    return {**item, "omitted": [{"field": field, "url": url} for field in omitted]}
 
 
 def recent_times(recent: Recent) -> Json:

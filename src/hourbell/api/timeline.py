@@ -35,7 +35,7 @@ class TimelineParameters:
     tag: Annotated[str | None, Query(max_length=100)] = None
     state: JobState | None = None
     target: Annotated[Literal["http", "sql", "task", "queue"] | None, Query(description="The target's type.")] = None
-    managed_by: Literal["api", "code", "sql", "file", "system"] | None = None
+    managed_by: Literal["api", "app", "code", "sql", "file", "system"] | None = None
     source: Annotated[str | None, Query(max_length=200)] = None
     subject: Subject = None
     last_result: Annotated[RunState | None, Query(description="How the last run ended.")] = None

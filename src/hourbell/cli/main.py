@@ -25,6 +25,7 @@ class Entry(NamedTuple):
 COMMANDS = {
     "access": Entry("hourbell.cli.local.access", "Allow calls without a token again, after the last one ended."),
     "alert-policy": Entry("hourbell.cli.alerts.policy", "Manage alert policies: when to alert, and whom."),
+    "analytics": Entry("hourbell.cli.server.analytics", "Count ended runs by day, as Redis has them."),
     "apply": Entry("hourbell.cli.files.apply", "Apply a jobs file atomically."),
     "audit": Entry("hourbell.cli.server.audit", "List changes with their author; verify the audit chain."),
     "channel": Entry("hourbell.cli.alerts.channel", "Manage alert channels: create, test, list, delete."),

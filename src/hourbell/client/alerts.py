@@ -13,6 +13,11 @@ from hourbell.client.reading import read
 _CHANNELS, _POLICIES, _INCIDENTS = f"{API}/channels", f"{API}/alert-policies", f"{API}/incidents"
 
 
+def _flags(**flags: bool) -> dict[str, Any]:
+    """Return the parameters that are set."""
+    return {name: True for name, is_set in flags.items() if is_set}
+
+
 class Channels:
     def __init__(self, api: ApiClient) -> None:
         self._api = api
@@ -24,22 +29,23 @@ class Channels:
     async def get(self, name: str) -> Channel:
         return read(Channel, await self._api.get(f"{_CHANNELS}/{segment(name)}"))
 
-    async def put(self, name: str, config: Mapping[str, Any]) -> Channel:
+    async def put(self, name: str, config: Mapping[str, Any], *, take_over: bool = False) -> Channel:
         """Create a channel, or replace all of it. Only this answer shows a generated signing secret."""
-        edit = Edit("PUT", f"{_CHANNELS}/{segment(name)}", dict(config), {})
+        edit = Edit("PUT", f"{_CHANNELS}/{segment(name)}", dict(config), _flags(take_over=take_over))
         return read(Channel, await self._api.edit(edit, may_repeat=False))
 
-    async def patch(self, name: str, changes: Mapping[str, Any]) -> Channel:
+    async def patch(self, name: str, changes: Mapping[str, Any], *, take_over: bool = False) -> Channel:
         """Change a channel by a JSON merge patch: absent fields and secrets stay, None restores the default.
 
         Secrets are bound to the origin that they were given for: to change the origin, give them again.
         """
-        edit = Edit("PATCH", f"{_CHANNELS}/{segment(name)}", dict(changes), {})
+        edit = Edit("PATCH", f"{_CHANNELS}/{segment(name)}", dict(changes), _flags(take_over=take_over) or {})
         return read(Channel, await self._api.edit(edit, may_repeat=False))
 
-    async def delete(self, name: str, *, force: bool = False) -> None:
+    async def delete(self, name: str, *, force: bool = False, take_over: bool = False) -> None:
         """Delete a channel; with `force`, also one that alert policies name."""
-        await self._api.delete(f"{_CHANNELS}/{segment(name)}", {"force": True} if force else None, may_repeat=True)
+        flags = _flags(force=force, take_over=take_over)
+        await self._api.delete(f"{_CHANNELS}/{segment(name)}", flags, may_repeat=True)
 
     async def test(self, name: str) -> ChannelTest:
         """Send a test message; its run says whether it was delivered."""
@@ -56,14 +62,15 @@ class AlertPolicies:
     async def get(self, name: str) -> AlertPolicy:
         return read(AlertPolicy, await self._api.get(f"{_POLICIES}/{segment(name)}"))
 
-    async def put(self, name: str, policy: Mapping[str, Any]) -> AlertPolicy:
+    async def put(self, name: str, policy: Mapping[str, Any], *, take_over: bool = False) -> AlertPolicy:
         """Create an alert policy, or replace all of it. `default` applies to every job that names no other one."""
-        edit = Edit("PUT", f"{_POLICIES}/{segment(name)}", dict(policy), {})
+        edit = Edit("PUT", f"{_POLICIES}/{segment(name)}", dict(policy), _flags(take_over=take_over))
         return read(AlertPolicy, await self._api.edit(edit, may_repeat=True))
 
-    async def delete(self, name: str, *, force: bool = False) -> None:
+    async def delete(self, name: str, *, force: bool = False, take_over: bool = False) -> None:
         """Delete an alert policy; with `force`, also one that jobs name, to which `default` applies then."""
-        await self._api.delete(f"{_POLICIES}/{segment(name)}", {"force": True} if force else None, may_repeat=True)
+        flags = _flags(force=force, take_over=take_over)
+        await self._api.delete(f"{_POLICIES}/{segment(name)}", flags, may_repeat=True)
 
 
 class Incidents:

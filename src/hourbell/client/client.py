@@ -11,6 +11,7 @@ from hourbell.answers.base import Json
 from hourbell.answers.server import (
     AuditEntry,
     Change,
+    CountedDays,
     Explanation,
     Forecast,
     Health,
@@ -126,6 +127,10 @@ class AsyncClient:
         return read(
             Forecast, await self._api.get(f"{API}/forecast", {"from": start, "bucket": bucket, "buckets": buckets})
         )
+
+    async def analytics(self, job: UUID | str | None = None, *, days: int | None = None) -> CountedDays:
+        """Return how many runs ended on each of the last days, of a job or of all, as far as Redis has counted them."""
+        return read(CountedDays, await self._api.get(f"{API}/analytics", {"job": job, "days": days}))
 
     async def timeline(
         self,

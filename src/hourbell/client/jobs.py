@@ -78,15 +78,21 @@ class EditOptions(TypedDict, total=False):
 
 
 class ApplyOptions(TypedDict, total=False):
-    """Options of `apply`. `prune` deletes jobs of the source that are not in the list."""
+    """Options of `apply`. `prune` deletes what belongs to the source and is not given."""
 
     source: str
     prune: bool
     take_over: bool
     drop_secrets: bool
+    channels: Mapping[str, Mapping[str, Any]]
+    alert_policies: Mapping[str, Mapping[str, Any]]
 
 
-class ImportOptions(ApplyOptions, total=False):
+class ImportOptions(TypedDict, total=False):
+    source: str
+    prune: bool
+    take_over: bool
+    drop_secrets: bool
     managed_by: str | None
 
 
@@ -98,9 +104,12 @@ class Jobs:
         """List jobs by name, or by their next time (with `sort="next_at"`, and always with `next_before`)."""
         return Pages(Job, lambda page: self._api.get(_JOBS, page), set_options(filters), limit)
 
-    async def create(self, definition: Definition, *, idempotency_key: str | None = None) -> Job:
-        """Create a job. It fires from now on, never for past times."""
-        return read(Job, await self._api.post(_JOBS, definition, key=idempotency_key))
+    async def create(
+        self, definition: Definition, *, run_on_create: bool = False, idempotency_key: str | None = None
+    ) -> Job:
+        """Create a job. It fires from now on, never for past times; with `run_on_create` it also runs once at once."""
+        query = set_options({"run_on_create": run_on_create})
+        return read(Job, await self._api.post(_JOBS, definition, query, key=idempotency_key))
 
     async def preview_create(self, definition: Definition) -> Intention:
         return read(Intention, await self._api.post(_JOBS, definition, DRY_RUN))
@@ -302,10 +311,10 @@ class Jobs:
         idempotency_key: str | None = None,
         **options: Unpack[ApplyOptions],
     ) -> Plan:
-        """Apply a list of jobs to a source atomically.
+        """Apply a list of jobs to a source atomically, with `channels` and `alert_policies` by name.
 
         Each job may also have `secret_headers`. Pass the `state` of an earlier plan as `expect`: the call is refused
-        if any of these jobs changed since.
+        if any of this changed since.
         """
         body = {"jobs": jobs, **set_options(options), **set_options({"expect": expect})}
         return read(Plan, await self._api.post(f"{_JOBS}/apply", body, key=idempotency_key))

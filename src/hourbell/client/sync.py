@@ -140,6 +140,7 @@ class Client(SyncFacade[AsyncClient]):
     preview = blocking(AsyncClient.preview)
     explain = blocking(AsyncClient.explain)
     forecast = blocking(AsyncClient.forecast)
+    analytics = blocking(AsyncClient.analytics)
     timeline = blocking(AsyncClient.timeline)
     overview = blocking(AsyncClient.overview)
     nodes = blocking(AsyncClient.nodes)

@@ -17,11 +17,11 @@ from hourbell.control.secrets import Secrets
 from hourbell.control.user import User
 from hourbell.core.access.roles import Role
 from hourbell.core.access.signing import SECRET_BYTES, new_secret
-from hourbell.core.alerts.channel import ParsedChannel
+from hourbell.core.alerts.channel import SYSTEM, ParsedChannel
 from hourbell.core.alerts.incident import Incident, check_move
 from hourbell.core.alerts.kinds import Event, IncidentState
 from hourbell.core.alerts.message import Message
-from hourbell.core.alerts.policy import BUILT_IN, DEFAULT_POLICY, NO_POLICY, check_name, parse_policy
+from hourbell.core.alerts.policy import BUILT_IN, DEFAULT_POLICY, check_name, check_policy_name, parse_policy
 from hourbell.core.alerts.watch import acknowledge, mute, resolve_by_hand
 from hourbell.core.job.secret_headers import show_origin
 from hourbell.core.values.field_errors import FieldError, RequestError, shown
@@ -90,30 +90,31 @@ class Alerts:
             raise _no_channel(name)
         return view
 
-    async def put_channel(self, name: str, body: object, user: User) -> ChannelPut:
+    async def put_channel(self, name: str, body: object, user: User, *, take_over: bool = False) -> ChannelPut:
         """Create a channel, or replace all of it. Secrets that are not given again are gone."""
         user.must_be(Role.EDITOR, "to define a channel")
         check_name(name, "a channel")
-        parsed = self._parse(body)
+        parsed = self.parse(body)
         generated = None
         secrets = dict(parsed.secrets)
-        if parsed.type == "webhook" and SIGNING not in secrets and self._secrets.has_keys:
-            generated = Plain(new_secret(self._random_bytes(SECRET_BYTES)))
+        if self.is_signed(parsed) and SIGNING not in secrets:
+            generated = self.new_secret()
             secrets[SIGNING] = generated.reveal()
         parsed = replace(parsed, secrets=secrets)
         known = await self._store.channel(name)
         job_id = self._new_id() if known is None else known.channel.job_id
-        sealed = [await self._seal(field, text, job_id, parsed) for field, text in secrets.items()]
+        sealed = [await self.seal(field, Plain(text), job_id, parsed) for field, text in secrets.items()]
 
         def seal(owner: UUID) -> Sequence[Sealed]:
             if owner != job_id and sealed:  # somebody else has created or deleted the channel meanwhile
                 raise Conflict("channel_changed", "the channel has just been changed; try again")
             return sealed
 
-        view, is_new = await self._store.put_channel(name, parsed, job_id, seal, user.actor(self._now()))
+        actor = user.actor(self._now())
+        view, is_new = await self._store.put_channel(name, parsed, job_id, seal, actor, take_over=take_over)
         return ChannelPut(view, is_new, generated)
 
-    async def patch_channel(self, name: str, patch: object, user: User) -> ChannelPut:
+    async def patch_channel(self, name: str, patch: object, user: User, *, take_over: bool = False) -> ChannelPut:
         """Change a channel by a JSON merge patch. Secrets that are not given stay, if the origin stays the same.
 
         Secrets are bound to the origin that they were given for: raise Conflict (`secrets_bound`) if another one needs
@@ -133,7 +134,7 @@ class Alerts:
         rows = await self._secrets.list_by_job([stored.job_id], self._now())
         origins = {row.field: row.origin for row in rows.get(stored.job_id, ()) if row.field not in removed}
         changed = {**stored.config, **patch, "type": stored.type}
-        parsed = self._parse({field: value for field, value in changed.items() if value is not None}, kept=origins)
+        parsed = self.parse({field: value for field, value in changed.items() if value is not None}, kept=origins)
         if parsed.origin is None:  # it follows from a secret that stays
             parsed = replace(parsed, origin=stored.origin)
         generated = None
@@ -141,15 +142,21 @@ class Alerts:
             generated = Plain(new_secret(self._random_bytes(SECRET_BYTES)))
             parsed = replace(parsed, secrets={SIGNING: generated.reveal()})
         _refuse_other_origin(origins, parsed)
-        sealed = [await self._seal(field, text, stored.job_id, parsed) for field, text in parsed.secrets.items()]
+        sealed = [await self.seal(field, text, stored.job_id, parsed) for field, text in parsed.secrets.items()]
         edited = await self._store.edit_channel(
-            name, parsed, sealed, user.actor(self._now()), removed=removed, expect=view.updated_at
+            name,
+            parsed,
+            sealed,
+            user.actor(self._now()),
+            removed=removed,
+            expect=view.updated_at,
+            take_over=take_over,
         )
         return ChannelPut(edited, is_new=False, secret=generated)
 
-    async def delete_channel(self, name: str, user: User, *, force: bool) -> None:
+    async def delete_channel(self, name: str, user: User, *, force: bool, take_over: bool = False) -> None:
         user.must_be(Role.EDITOR, "to delete a channel")
-        if not await self._store.delete_channel(name, user.actor(self._now()), force=force):
+        if not await self._store.delete_channel(name, user.actor(self._now()), force=force, take_over=take_over):
             raise _no_channel(name)
 
     async def test_channel(self, name: str, user: User) -> UUID:
@@ -174,18 +181,18 @@ class Alerts:
             raise _no_policy(name)
         return found
 
-    async def put_policy(self, name: str, body: object, user: User) -> tuple[PolicyView, bool]:
+    async def put_policy(
+        self, name: str, body: object, user: User, *, take_over: bool = False
+    ) -> tuple[PolicyView, bool]:
         """Create or replace a policy; return it, and True if it is new."""
         user.must_be(Role.EDITOR, "to define an alert policy")
-        check_name(name, "an alert policy")
-        if name == NO_POLICY:
-            raise RequestError([FieldError("/name", "none is the name for no alerts", "take another name")])
-        return await self._store.put_policy(name, parse_policy(body), user.actor(self._now()))
+        check_policy_name(name)
+        return await self._store.put_policy(name, parse_policy(body), user.actor(self._now()), take_over=take_over)
 
-    async def delete_policy(self, name: str, user: User, *, force: bool) -> None:
+    async def delete_policy(self, name: str, user: User, *, force: bool, take_over: bool = False) -> None:
         """Delete a policy; with `force`, also one that jobs name, to which `default` applies then."""
         user.must_be(Role.EDITOR, "to delete an alert policy")
-        if not await self._store.delete_policy(name, user.actor(self._now()), force=force):
+        if not await self._store.delete_policy(name, user.actor(self._now()), force=force, take_over=take_over):
             raise _no_policy(name)
 
     async def incidents(
@@ -241,11 +248,12 @@ class Alerts:
         user.must_be(Role.OPERATOR, "to change an incident")
         return await self._store.change_incident(incident_id, action, change, user.actor(self._now()))
 
-    def _parse(self, body: object, *, kept: Collection[str] = ()) -> ParsedChannel:
+    def parse(self, body: object, *, kept: Collection[str] = ()) -> ParsedChannel:
+        """Parse the configuration of a channel, of which these secrets stay; raise a RequestError with all errors."""
         if not isinstance(body, Mapping):
             hint = 'write one such as {"type": "webhook", "url": "https://example.com/alerts"}'
             raise RequestError([FieldError("", "a channel is an object", hint)])
-        given: Mapping[str, Any] = {name: value for name, value in body.items() if name not in _READ_ONLY}
+        given: Mapping[str, Any] = {name: value for name, value in body.items() if name not in READ_ONLY}
         channel = self._types.get(str(given.get("type")))
         if channel is None:
             known = ", ".join(sorted(self._types))
@@ -258,14 +266,25 @@ class Alerts:
                 raise RequestError([FieldError("/url", why)])
         return parsed
 
-    async def _seal(self, field: str, text: str, job_id: UUID, parsed: ParsedChannel) -> Sealed:
-        return await self._secrets.seal(Plain(text), job_id, field, None if field == SIGNING else parsed.origin)
+    def is_signed(self, parsed: ParsedChannel) -> bool:
+        """Return True if a channel gets a generated signing secret unless one is given."""
+        return parsed.type == "webhook" and self._secrets.has_keys
+
+    def new_secret(self) -> Plain:
+        """Generate a signing secret."""
+        return Plain(new_secret(self._random_bytes(SECRET_BYTES)))
+
+    async def seal(self, field: str, plain: Plain, job_id: UUID, parsed: ParsedChannel) -> Sealed:
+        """Seal a secret of a channel: one that leaves the process for the channel's origin."""
+        return await self._secrets.seal(plain, job_id, field, None if field == SIGNING else parsed.origin)
 
     def _built_in(self) -> PolicyView:
-        return PolicyView(DEFAULT_POLICY, BUILT_IN, self._now(), "hourbell")
+        return PolicyView(DEFAULT_POLICY, BUILT_IN, self._now(), "hourbell", SYSTEM)
 
 
-_READ_ONLY = frozenset({"name", "origin", "created_at", "updated_at", "updated_by", "generated_secret"})
+READ_ONLY = frozenset(
+    {"name", "origin", "managed_by", "source", "created_at", "updated_at", "updated_by", "generated_secret"}
+)
 
 
 def _refuse_other_origin(origins: Mapping[str, str | None], parsed: ParsedChannel) -> None:

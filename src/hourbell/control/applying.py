@@ -1,6 +1,6 @@
-"""Applying all jobs of a file atomically, with a plan that can be shown first.
+"""Applying all jobs, channels and alert policies of a file atomically, with a plan that can be shown first.
 
-A plan is based on a state. A later apply names that state, and is refused if any of these jobs changed since.
+A plan is based on a state. A later apply names that state, and is refused if any of these changed since.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import UUID
 
+from hourbell.control.alert_bundles import AlertBundles, PlannedEntry, WantedAlerts
 from hourbell.control.jobs import Jobs
 from hourbell.control.secrets import KEEP_OLD, Secrets
 from hourbell.control.user import User
@@ -19,8 +20,9 @@ from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.differences import FieldChange, field_changes, hidden_change
 from hourbell.core.job.secret_headers import HEADER, SIGNING, header_name, origin_of
 from hourbell.core.schedule.preview import rfc3339
-from hourbell.core.values.field_errors import BodyError, FieldError, pointer_to
+from hourbell.core.values.field_errors import BodyError, FieldError, RequestError, pointer_to
 from hourbell.sealing import Plain, Sealed
+from hourbell.store.alerts.bundle import AppliedEntry, ChannelSecrets
 from hourbell.store.control.bundles import Applied, AppliedJob, Bundle, ImportResult, JobEntry, NewSecret, Rights
 from hourbell.store.control.store import ControlStore
 
@@ -29,16 +31,19 @@ JOBS_A_TURN = 50  # yield to the event loop after so many: a few milliseconds
 
 
 class PlanRefused(Exception):
-    """A refused plan: the jobs that cannot be applied, by index. Nothing was changed."""
+    """A refused plan: the jobs that cannot be applied, by index, and channels and policies. Nothing was changed."""
 
-    def __init__(self, refused: Mapping[int, ImportResult]) -> None:
-        super().__init__("some of the jobs were refused, so nothing was changed")
+    def __init__(self, refused: Mapping[int, ImportResult], alerts: Sequence[tuple[str, AppliedEntry]] = ()) -> None:
+        super().__init__("some of it was refused, so nothing was changed")
         self.refused = refused
+        self.alerts = alerts
 
     @property
     def errors(self) -> list[FieldError]:
-        """One error per refused job, with a pointer to it in the request."""
-        return [error for index, each in self.refused.items() for error in _errors(pointer_to("jobs", index), each)]
+        """One error per refused job, channel and policy, with a pointer to it in the request."""
+        jobs = [error for index, each in self.refused.items() for error in _errors(pointer_to("jobs", index), each)]
+        alerts = [FieldError(pointer_to(kind, each.name), each.refused or "", each.hint) for kind, each in self.alerts]
+        return alerts + jobs
 
 
 def _errors(at: str, result: ImportResult) -> list[FieldError]:
@@ -58,7 +63,10 @@ def _why(result: ImportResult) -> tuple[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The desired jobs of a source: bodies as the API accepts them, each with its `secret_headers`."""
+    """The desired jobs of a source: bodies as the API accepts them, each with its `secret_headers`.
+
+    `channels` and `alert_policies` are bodies by name.
+    """
 
     jobs: Sequence[object]
     source: str = ""
@@ -66,6 +74,8 @@ class Wish:
     take_over: bool = False
     drop_secrets: bool = False
     expect: str | None = None
+    channels: Mapping[str, object] = field(default_factory=dict)
+    alert_policies: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +100,8 @@ class AppliedPlan:
     jobs: tuple[PlannedJob, ...]
     deleted: tuple[Job, ...]
     state: str
+    channels: tuple[PlannedEntry, ...] = ()
+    alert_policies: tuple[PlannedEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +121,20 @@ class _SecretWork:
     kept_headers: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """The sealed secrets of channels; True if some of them were generated, and are shown only once."""
+
+    secrets: Sequence[ChannelSecrets]
+    has_generated: bool
+
+
 class Applying:
     def __init__(
         self,
         store: ControlStore,
         jobs: Jobs,
+        alerts: AlertBundles,
         *,
         secrets: Secrets,
         now: Callable[[], datetime],
@@ -121,6 +142,7 @@ class Applying:
     ) -> None:
         self._store = store
         self._jobs = jobs
+        self._alerts = alerts
         self._secrets = secrets
         self._now = now
         self._new_id = new_id
@@ -132,28 +154,38 @@ class Applying:
         expected one). In all these cases nothing was changed.
         """
         user.must_be(Role.EDITOR, "to apply jobs")
-        wanted = await self._read(wish, user)
+        wanted, alerts = await self._read(wish, user, dry_run=dry_run)
         entries = [JobEntry(each.definition, self._new_id(), frozenset(each.secrets)) for each in wanted]
         rights = user.rights(drop_secrets=wish.drop_secrets)
-        bundle = Bundle(entries, FILE, wish.source, wish.prune, wish.take_over)
+        concerns_alerts = bool(wish.channels or wish.alert_policies or wish.prune)
+        of_alerts = alerts.bundle if concerns_alerts else None
+        bundle = Bundle(entries, FILE, wish.source, wish.prune, wish.take_over, alerts=of_alerts)
         now = self._now()
         planned = await self._store.apply_jobs(bundle, user.actor(now), expect=wish.expect, rights=rights, dry_run=True)
-        if planned.refused:
-            raise PlanRefused(planned.refused)
+        if planned.refused or planned.alerts.refused:
+            raise PlanRefused(planned.refused, planned.alerts.refused)
         compares = not dry_run or user.role.may(Role.ADMIN)  # else a dry run would confirm a guessed secret
         work = await self._secret_work(wanted, planned, now, compares=compares)
-        generated = {} if dry_run else await self._write(bundle, planned, work, now, user, rights)
+        channel_work = self._alerts.find_secrets(alerts, planned.alerts, compares=compares)
+        generated: Mapping[UUID | None, Plain] = {}
+        of_channels: Mapping[str, Plain] = {}
+        if not dry_run:
+            channel_secrets, of_channels = await self._alerts.seal(alerts, channel_work)
+            prepared = _Prepared(channel_secrets, has_generated=bool(of_channels))
+            generated = await self._write(bundle, planned, work, prepared, now, user, rights)
         jobs = tuple(
             _planned(job, each, of_job, generated.get(job.result.job_id))
             for job, each, of_job in zip(planned.jobs, wanted, work, strict=True)
         )
-        return AppliedPlan(jobs, planned.undefined, planned.state)
+        channels, policies = self._alerts.plan(alerts, planned.alerts, channel_work, of_channels)
+        return AppliedPlan(jobs, planned.undefined, planned.state, channels, policies)
 
     async def _write(
         self,
         bundle: Bundle,
         planned: Applied,
         work: Sequence[_SecretWork],
+        channels: _Prepared,
         now: datetime,
         user: User,
         rights: Rights,
@@ -171,28 +203,31 @@ class Applying:
                 secrets.append(NewSecret(sealed, old_until, now + max_age))
                 if given is None:
                     generated[job.result.job_id] = plain
-        with contextlib.nullcontext() if generated else user.acting_once():  # a generated secret is shown only once
+        is_shown_once = bool(generated) or channels.has_generated  # a generated secret
+        with contextlib.nullcontext() if is_shown_once else user.acting_once():
             await self._store.apply_jobs(
                 bundle,
                 user.actor(now),
                 secrets=secrets,
+                channel_secrets=channels.secrets,
                 expect=planned.state,
                 rights=rights,
             )
         return generated
 
-    async def _read(self, wish: Wish, user: User) -> list[_Wanted]:
+    async def _read(self, wish: Wish, user: User, *, dry_run: bool) -> tuple[list[_Wanted], WantedAlerts]:
         errors: list[FieldError] = []
+        alerts = await self._alerts.read(wish.channels, wish.alert_policies, user, errors, dry_run=dry_run)
         wanted = []
         for index, body in enumerate(wish.jobs):
             wanted.append(self._read_job(index, body, wish.source, user, errors))
             if index % JOBS_A_TURN == 0:
                 await asyncio.sleep(0)
-        if wish.prune and not wish.jobs:
+        if wish.prune and not (wish.jobs or wish.channels or wish.alert_policies):
             errors.append(FieldError("/jobs", "pruning by an empty list would delete every job of its source"))
         if errors:
-            raise BodyError(errors)
-        return [each for each in wanted if each is not None]
+            raise (BodyError if all(each.pointer.startswith("/jobs") for each in errors) else RequestError)(errors)
+        return [each for each in wanted if each is not None], alerts
 
     def _read_job(self, index: int, body: object, source: str, user: User, errors: list[FieldError]) -> _Wanted | None:
         at = pointer_to("jobs", str(index))

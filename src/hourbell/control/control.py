@@ -15,6 +15,7 @@ from hourbell.control.imports import Imports
 from hourbell.control.job_bulk import JobBulk
 from hourbell.control.jobs import Jobs
 from hourbell.control.ledger import Ledger
+from hourbell.control.run_counts import RunCounts
 from hourbell.control.runs import Runs
 from hourbell.control.secrets import Secrets
 from hourbell.control.timeline import Timelines
@@ -36,4 +37,5 @@ class Control:
     secrets: Secrets
     access: Access
     watch: Watch
+    run_counts: RunCounts
     now: Callable[[], datetime]

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from hourbell.control.jobs import Jobs, refuse_owned
-from hourbell.control.user import User
+from hourbell.control.user import JobOwner, User
 from hourbell.core.access.roles import Role
 from hourbell.core.schedule.preview import rfc3339
 from hourbell.store.errors import Conflict
@@ -59,7 +59,7 @@ class Demo:
                 view = await self._jobs.get(name)
             except Conflict:
                 continue
-            refuse_owned(view.job)
+            refuse_owned(view.job, JobOwner())
             if view.job.definition.target.get("name") != TASK:
                 raise Conflict("name_taken", f"the job {name} is not a demo job; rename it first")
             found.append(view)

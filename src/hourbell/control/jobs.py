@@ -13,7 +13,7 @@ from uuid import UUID
 from hourbell.control.rules import Rules
 from hourbell.control.secret_headers import header_errors, refuse_removals, without_secret_headers
 from hourbell.control.secrets import MAKE_KEY, Secrets
-from hourbell.control.user import User
+from hourbell.control.user import JobOwner, User
 from hourbell.core.access.roles import Role
 from hourbell.core.alerts.channel import SYSTEM
 from hourbell.core.job.body import GENERATE, READ_ONLY, job_to_body, merge_patch, parse_job
@@ -27,14 +27,14 @@ from hourbell.core.schedule import ScheduleError
 from hourbell.core.values.field_errors import BodyError, FieldError
 from hourbell.core.values.ids import keyed_id, parse_id
 from hourbell.sealing import Plain, Sealed
-from hourbell.store.control.bundles import NewSecret
+from hourbell.store.control.bundles import APP, Bundle, Imported, JobEntry, NewSecret, owner_text
 from hourbell.store.control.changes import refuse_origin, runs_still_running
 from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict, NoSuchJob, SystemJob
 from hourbell.store.lists.query import JobView, RunList, RunQuery
 from hourbell.store.lists.reader import ListStore
 
-OWN = "api"
+_REVERTS = "which would put it back"
 _KEYS = UUID("0f6c0a5e-8a57-5c39-9a1e-5d1c7f6b2a40")  # the namespace of ids derived from an idempotency key
 _MAX_NOTE_CHARACTERS = 1_000
 _PURGED_AT_ONCE = 1_000  # runs per transaction
@@ -114,18 +114,50 @@ class Jobs:
             raise no_such_job(ref)
         return found
 
-    async def create(self, body: object, user: User) -> Defined:
-        """Store a job that fires from now on, in one transaction with its secrets."""
+    async def create(self, body: object, user: User, *, run_on_create: bool = False) -> Defined:
+        """Store a job that fires from now on, in one transaction with its secrets.
+
+        With `run_on_create` the same transaction adds a manual run that is ready now.
+        """
+        if run_on_create:
+            user.must_be(Role.OPERATOR, "to trigger a job")
         parsed = self.parse(body, user)
         job_id = self.id_for(user)
         is_used = user.request.is_fresh and await self._lists.job(job_id, deleted=True) is not None
         plain, sealed = await self._seal(parsed, job_id)
         view: JobView | None = None
         with contextlib.nullcontext() if plain else user.acting_once():  # a secret is shown only once
-            view = await self._store.create_job(parsed.definition, job_id, user.actor(self._now()), secrets=sealed)
+            view = await self._store.create_job(
+                parsed.definition, job_id, user.actor(self._now()), secrets=sealed, run_on_create=run_on_create
+            )
             if is_used:
                 raise key_used_before()
         return Defined(view or await self.get(job_id), plain, is_new=True)
+
+    async def ensure(self, body: object, user: User, *, keep: bool, run_on_create: bool = False) -> Defined:
+        """Create a job, or give this definition to the user's own job of that name, in one transaction.
+
+        With `keep` an existing job stays as it is. A paused job stays paused. With `run_on_create` a job that is new
+        gets a manual run that is ready now. Raises Conflict if the job has another owner. The body has no secrets.
+        """
+        parsed = self.parse(body, user)
+        if parsed.secret is not None or parsed.headers:
+            raise BodyError([FieldError("/target", "a job with secrets is created or replaced, each by itself")])
+        job_id, owner = self._new_id(), user.owner
+        entry = JobEntry(parsed.definition, job_id, run_on_create=run_on_create)
+        bundle = Bundle([entry], owner.managed_by, owner.source, keep=keep)
+        rights = user.rights(drop_secrets=False)
+        applied = await self._store.apply_jobs(bundle, user.actor(self._now()), rights=rights)
+        [result] = [job.result for job in applied.jobs]
+        if result.result is Imported.REFUSED:
+            raise Conflict(result.code or "refused", result.message or "the job was refused")
+        return Defined(await self.get(result.job_id or job_id), is_new=result.result is Imported.CREATED)
+
+    async def edit(
+        self, ref: str | UUID, change: Callable[[Job], object], user: User, options: EditOptions = _AS_IT_IS
+    ) -> Defined:
+        """Change a job to the body that `change` computes from the stored job. The body has no secrets."""
+        return await self._edit(ref, {}, change, user, options)
 
     async def replace(self, ref: str, body: object, user: User, options: EditOptions = _AS_IT_IS) -> Defined:
         """Replace the definition of a job, or create the job if none has this name."""
@@ -204,7 +236,7 @@ class Jobs:
     async def _delete(self, found: JobView, user: User, *, expect_version: int | None, take_over: bool) -> None:
         self._may_change(found.job, user)
         if not take_over:
-            refuse_owned(found.job)
+            refuse_owned(found.job, user.owner)
         checked_version = expect_version or found.job.version  # no later version may be deleted
         await self._store.delete_job(found.job.id, user.actor(self._now()), expect_version=checked_version)
 
@@ -349,7 +381,7 @@ class Jobs:
             raise BodyError([FieldError("/target/secret", "a job's secret is not changed with its definition", hint)])
         new = parsed.definition
         if not take_over:
-            refuse_owned(job)
+            refuse_owned(job, user.owner)
             new = replace(new, source=old.source)
         return replace(parsed, definition=old if job.error is None and same_definition(new, old) else new)
 
@@ -373,7 +405,8 @@ class Jobs:
         if errors or not isinstance(headers, dict):
             raise BodyError(errors)
         sealed = {name: Plain(value) for name, value in headers.items()}
-        return Parsed(parsed.definition, call, parsed.secret, sealed)
+        definition = replace(parsed.definition, managed_by=user.owner.managed_by, source=user.owner.source)
+        return Parsed(definition, call, parsed.secret, sealed)
 
     async def _seal(self, parsed: Parsed, job_id: UUID) -> tuple[Plain | None, list[Sealed]]:
         """Return the generated secret to show, if any, and the sealed secrets to store."""
@@ -409,16 +442,17 @@ def key_used_before() -> Conflict:
     )
 
 
-def refuse_owned(job: Job) -> None:
-    """Raise Conflict if the job has another owner, which would revert the change."""
+def refuse_owned(job: Job, owner: JobOwner) -> None:
+    """Raise Conflict if the job has another owner, which would revert or not expect the change."""
     definition = job.definition
     if definition.managed_by == SYSTEM:
         raise SystemJob
-    if definition.managed_by != OWN:
-        owner = f"{definition.managed_by}:{definition.source}".removesuffix(":")
+    if not owner.owns(definition):
+        theirs = owner_text(definition.managed_by, definition.source)
+        why = "whose program created it and may change it again" if definition.managed_by == APP else _REVERTS
         raise Conflict(
             "owned_by_another",
-            f"the job belongs to {owner}, which would put it back; change it there, or take it over (take_over=true)",
+            f"the job belongs to {theirs}, {why}; change it there, or take it over (take_over=true)",
         )
 
 

@@ -75,6 +75,13 @@ class Secrets:
                 found.setdefault(sealed.job_id, []).append(sealed)
         return found
 
+    def reveal(self, sealed: Sealed) -> Plain | None:
+        """Open a sealed secret to use it again where it was set for; None if it cannot be opened."""
+        try:
+            return self._ring.open(sealed)
+        except (CannotOpen, Conflict):
+            return None
+
     def is_same(self, sealed: Sealed, plain: Plain) -> bool:
         """Return True if a sealed secret has this value; False if it cannot be opened."""
         try:

@@ -1,4 +1,4 @@
-"""The user of an operation: the name for the audit, the role and the request."""
+"""The user of an operation: the name for the audit, the role, the request, and the owner of the jobs that it makes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +12,8 @@ from hourbell.core.job.target import HttpCall, TargetCall, TargetError, parse_ta
 from hourbell.store.control.actor import Actor, Request
 from hourbell.store.control.bundles import Rights
 from hourbell.store.errors import AlreadyAsked
+
+API = "api"
 
 
 class NotAllowed(Exception):
@@ -27,10 +29,28 @@ def admit_all(count: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class JobOwner:
+    """The owner that jobs get if a user creates them."""
+
+    managed_by: str = API
+    source: str = ""
+
+    def owns(self, definition: Definition) -> bool:
+        """Return True if the user may change a job without taking it over. The API's jobs have one owner."""
+        if definition.managed_by != self.managed_by:
+            return False
+        return self.managed_by == API or definition.source == self.source
+
+
+_OF_API = JobOwner()
+
+
+@dataclass(frozen=True, slots=True)
 class User:
     name: str
     role: Role
     request: Request = field(default_factory=Request)
+    owner: JobOwner = _OF_API
 
     def actor(self, now: datetime) -> Actor:
         """Return the user as the actor of a change at that time."""

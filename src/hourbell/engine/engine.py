@@ -16,7 +16,7 @@ from hourbell.core.access.audit_chain import SealKeys
 from hourbell.core.run.settle import POISON_AFTER, Cancelled, suspect_after
 from hourbell.engine.attempts import ActiveAttempt, Attempts
 from hourbell.engine.audit_chain import AuditChainer
-from hourbell.engine.events import EngineEvents
+from hourbell.engine.events import EngineEvents, OnEnded
 from hourbell.engine.heartbeat import Heartbeat, HeartbeatResult, Pulse
 from hourbell.engine.janitor import Janitor
 from hourbell.engine.leases import Leases
@@ -24,6 +24,7 @@ from hourbell.engine.loop import Loop, LoopRunner
 from hourbell.engine.outages import DatabaseReach, OutageRecorder
 from hourbell.engine.planner import Planner
 from hourbell.engine.reaper import Reaper
+from hourbell.engine.run_events import RunListener
 from hourbell.engine.runner import Runner
 from hourbell.engine.settler import Settler
 from hourbell.engine.shares import Probation
@@ -76,6 +77,8 @@ class Engine:
         audit_chain: AuditChainStore | None = None,
         seals: SealKeys | None = None,
         alerts: AlertStore | None = None,
+        listener: RunListener | None = None,
+        on_ended: OnEnded | None = None,
     ) -> None:
         self._store = store
         self._targets = tuple(targets)
@@ -88,7 +91,7 @@ class Engine:
         self.clock = DatabaseClock(elapsed)
         self.pulse = Pulse(elapsed)
         self._leases = leases = Leases(settings.lease, elapsed)
-        self._events = events = EngineEvents(metrics, elapsed)
+        self._events = events = EngineEvents(metrics, elapsed, listener, on_ended)
         self.settler = Settler(store, events=events, on_slots=self._wake_runner, on_written=self._on_written)
         probation = Probation(elapsed)
         self.attempts = Attempts(

@@ -13,12 +13,15 @@ from hourbell.core.run.run import Run, takeable_since, was_planned_late
 from hourbell.core.run.settle import Outcome, Settlement
 from hourbell.core.run.states import ENDS, Kind, RunState
 from hourbell.core.schedule import ScheduleError
+from hourbell.engine.run_events import RunListener, name_of, settled_event, started_event
 from hourbell.engine.run_lines import RunLines
 from hourbell.metrics import JobMetrics, Metrics
 from hourbell.store.base import LeaseKey, Planned, Saved, SettledAttempt
 from hourbell.store.rows import OUTCOMES
 
 log = logging.getLogger("hourbell.engine")
+
+OnEnded = Callable[[UUID, str, datetime], None]  # takes the job, the final state and when
 
 VERY_LATE = timedelta(minutes=60)
 _NAMED = 20  # runs in one log line
@@ -27,8 +30,16 @@ _SCHEDULED, _SUCCEEDED, _SUPERSEDED = Kind.SCHEDULED, RunState.SUCCEEDED, Saved.
 
 
 class EngineEvents:
-    def __init__(self, metrics: Metrics, elapsed: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        elapsed: Callable[[], float],
+        listener: RunListener | None = None,
+        on_ended: OnEnded | None = None,
+    ) -> None:
         self._metrics = metrics
+        self._listener = listener
+        self._on_ended = on_ended
         self._lines = RunLines(elapsed)
 
     @property
@@ -61,6 +72,8 @@ class EngineEvents:
         metrics.dispatch.observe(waited if waited > 0 else 0.0)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("run_started", extra=_facts(run, definition.name))
+        if self._listener is not None and self._listener.wants("run_started"):
+            self._listener.notify(started_event(run, definition.name, now))
         if run.kind is not _SCHEDULED:
             return  # manual runs, backfills and replays start on purpose after their scheduled time
         lateness = now - run.scheduled_at
@@ -94,7 +107,7 @@ class EngineEvents:
         outcomes: Counter[type[Outcome]] = Counter()
         ended: Counter[RunState] = Counter()
         without_line = 0
-        observe, by_job = self._metrics.duration.observe, self._metrics.by_job
+        observe, by_job, on_ended = self._metrics.duration.observe, self._metrics.by_job, self._on_ended
         is_logged = log.isEnabledFor(logging.INFO)
         lines = self._lines.room(_SUCCEEDED) if is_logged else 0
         for ((settlement, node, started_at, _), definition, _), answer in zip(settled, saved, strict=True):
@@ -120,11 +133,25 @@ class EngineEvents:
                 without_line += 1
             if by_job is not None and state in ENDS:
                 _count_by_job(by_job, settlement, started_at, definition)
+            if on_ended is not None and state in ENDS:
+                on_ended(settlement.run.job_id, state.value, settlement.at)
         if is_logged:
             self._lines.count(_SUCCEEDED, without_line)
         for outcome, count in outcomes.items():
             self._metrics.settled.labels(OUTCOMES[outcome]).inc(count)
         self._count_ended(ended)
+        if self._listener is not None and self._listener.is_listening:
+            for ((settlement, *_), definition, _), answer in zip(settled, saved, strict=True):
+                if answer is not _SUPERSEDED:
+                    self._notify(settlement, definition.name)
+
+    def _notify(self, settlement: Settlement, job: str) -> None:
+        """Tell the listener of a settlement that was written; notifications have no events."""
+        name = name_of(settlement)
+        if name is None or self._listener is None or settlement.run.lane.startswith(LANE_PREFIX):
+            return
+        if self._listener.wants(name):
+            self._listener.notify(settled_event(name, settlement, job))
 
     def _notified(self, settlement: Settlement, name: str) -> None:
         """Count and log the end of a notification; a delivered one needs no line."""
@@ -148,7 +175,10 @@ class EngineEvents:
             log.warning("lease_lost", extra=_facts(run, name) | {"state": settlement.state.value})
             if self._metrics.by_job is not None and settlement.state in ENDS:
                 self._metrics.by_job.ended(name, settlement.state.value)
+            if self._on_ended is not None and settlement.state in ENDS and not run.lane.startswith(LANE_PREFIX):
+                self._on_ended(run.job_id, settlement.state.value, settlement.at)
             self._log_settlement(settlement, name)
+            self._notify(settlement, name)
         self._count_ended(Counter(settlement.state for settlement in settlements))
 
     def expired(self, count: int) -> None:

@@ -58,6 +58,12 @@ class Background:
         thread = self._thread
         return thread is not None and not thread.has_ended and not thread.is_current
 
+    @property
+    def has_thread(self) -> bool:
+        """True from `start` to `stop`; the thread may still be connecting to the database."""
+        thread = self._thread
+        return thread is not None and not thread.has_ended
+
     def wait_for(self, what: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the scheduler's thread and return its result; raise RuntimeError if that does not run."""
         thread = self._thread

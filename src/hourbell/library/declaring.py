@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict
 from hourbell.core.job.body import parse_job
 from hourbell.core.job.definition import Definition
 from hourbell.core.job.fields import BODY_FIELDS
-from hourbell.core.schedule.schedule import Dst
+from hourbell.core.schedule.schedule import Dst, Schedule
 from hourbell.core.values.field_errors import BodyError, FieldError
 from hourbell.core.values.readers import InvalidValue, read_duration, show_duration
 from hourbell.core.values.strict_json import json_problem
@@ -23,9 +23,11 @@ CatchUpLiteral = Literal["latest", "earliest", "all", "none"]
 OverlapLiteral = Literal["allow", "queue_all", "queue_one", "skip", "cancel_running"]
 DeliveryLiteral = Literal["at_least_once", "at_most_once"]
 PriorityLiteral = Literal["low", "normal", "high"]
+OnConflict = Literal["error", "update", "keep"]
 Retry = Literal["default", "fixed", "exponential", "none"] | Mapping[str, object]
 
 _MAX_PAYLOAD_BYTES = 1_048_576  # of JSON, the limit of the API
+_KINDS = {field.name: field.kind.name for field in BODY_FIELDS}
 _OF_SCHEDULE = ("/schedule", "/timezone", "/dst")
 
 
@@ -39,6 +41,27 @@ class OnceOptions(TypedDict, total=False):
     timeout: Duration
     name: str | None
     key: str | None
+
+
+class ListOptions(TypedDict, total=False):
+    """Filters of `list`. The next page begins after the name of the last job of a page."""
+
+    q: str | None  # prefix of the name
+    tag: str | None
+    subject: str | None
+    state: Literal["active", "done", "paused", "error"] | None
+    all_owners: bool
+    after: str | None
+    limit: int
+
+
+class RunsOptions(TypedDict, total=False):
+    """Filters of `runs`."""
+
+    state: Literal["pending", "running", "retrying", "succeeded", "failed", "cancelled"] | None
+    since: datetime | None
+    until: datetime | None
+    limit: int
 
 
 class JobOptions(TypedDict, total=False):
@@ -67,26 +90,91 @@ class JobOptions(TypedDict, total=False):
     ends_at: datetime | None
 
 
-def declare(name: str, schedule: str, task: Task, source: str, options: JobOptions) -> Definition:
-    """Build the definition of a job; raise ValueError that lists all errors in it.
-
-    An option that is absent or None gets the default of the API; the default description is the first line of the
-    function's docstring.
-    """
-    given: dict[str, Any] = {"description": _first_line(task.function)}
-    given |= {each: value for each, value in options.items() if value is not None}
-    what = f"the args of {name!r}"
-    arguments = json_of(what, arguments_of(what, given.pop("args", None)))
-    check_function(task.name, task.function, arguments)
-    target = task_target(task.name, arguments, given.pop("timeout", "10m"))
-    for field in BODY_FIELDS:
-        if field.name in given:
-            given[field.name] = _as_json(field.kind.name, field.name, given[field.name], name)
+def declare(name: str, schedule: str | Schedule, task: Task, source: str, options: JobOptions) -> Definition:
+    """Build the definition of a job; raise ValueError that lists all errors in it."""
     try:
-        made = parse_job({**given, "name": name, "schedule": schedule, "target": target}).definition
+        made = parse_job(job_body(name, schedule, task.name, task.function, options)).definition
     except BodyError as error:
         raise ValueError(describe(error)) from None
     return replace(made, managed_by="code", source=source)
+
+
+def job_body(
+    name: str,
+    schedule: str | Schedule,
+    task: str,
+    function: Callable[..., Any] | None,
+    options: JobOptions,
+) -> dict[str, Any]:
+    """Build the body of a job that calls a task; raise ValueError if the function rejects the args.
+
+    The function is None if this program does not have it. An option that is absent or None gets the default of the
+    API; the default description is the first line of the function's docstring.
+    """
+    given: dict[str, Any] = {} if function is None else {"description": _first_line(function)}
+    given |= {each: value for each, value in options.items() if value is not None}
+    what = f"the args of {name!r}"
+    arguments = json_of(what, arguments_of(what, given.pop("args", None)))
+    if function is not None:
+        check_function(task, function, arguments)
+    target = task_target(task, arguments, given.pop("timeout", "10m"))
+    given |= {each: _option_as_json(each, value, name) for each, value in given.items()}
+    return given | schedule_fields(schedule, options, name) | {"name": name, "target": target}
+
+
+def changed_body(
+    body: Mapping[str, Any],
+    schedule: str | Schedule | None,
+    task: str | None,
+    function: Callable[..., Any] | None,
+    options: JobOptions,
+) -> dict[str, Any]:
+    """Return the body of a job with these changes; an option that is None gets the default of the API.
+
+    Raises ValueError if the function, which is None if this program does not have it, rejects the args.
+    """
+    name = body["name"]
+    changed = dict(body)
+    given: dict[str, Any] = dict(options)
+    target = dict(body["target"])
+    if task is None and target.get("type") != "task":
+        if given.keys() & {"args", "timeout"}:
+            raise ValueError(f"the job {name!r} calls no task; give it one with task=, or change its target elsewhere")
+    else:
+        old = target if target.get("type") == "task" else {}
+        what = f"the args of {name!r}"
+        arguments = json_of(what, arguments_of(what, given.pop("args", old.get("args"))))
+        called = task or str(old.get("name"))
+        if function is not None:
+            check_function(called, function, arguments)
+        timeout = given.pop("timeout", old.get("timeout"))
+        changed["target"] = task_target(called, arguments, "10m" if timeout is None else timeout)
+    for each, value in given.items():
+        if value is None:
+            changed.pop(each, None)
+        else:
+            changed[each] = _option_as_json(each, value, name)
+    return changed if schedule is None else changed | schedule_fields(schedule, options, name)
+
+
+def schedule_fields(schedule: str | Schedule, options: JobOptions, name: str) -> dict[str, Any]:
+    """Return the fields of a schedule; raise ValueError if a `Schedule` contradicts the options or the job's name."""
+    if not isinstance(schedule, Schedule):
+        return {"schedule": schedule}
+    given = {"timezone": schedule.timezone, "dst": schedule.dst}
+    for option, value in given.items():
+        if options.get(option) not in (None, value):
+            raise ValueError(f"the Schedule of {name!r} has {option} {value!r}, not {options.get(option)!r}; use one")
+    if schedule.name not in (None, name):
+        raise ValueError(
+            f"the Schedule of {name!r} has H resolved for the name {schedule.name!r}; parse it with its name"
+        )
+    return {"schedule": schedule.expression, **given}
+
+
+def _option_as_json(option: str, value: Any, job: str) -> Any:
+    kind = _KINDS.get(option)
+    return value if kind is None else _as_json(kind, option, value, job)
 
 
 def _as_json(kind: str, option: str, value: Any, job: str) -> Any:

@@ -16,7 +16,8 @@ _OF_OTHERS = {
     "trigger": _A_SCHEDULE,
     "run_date": "call scheduler.once(f, at=when)",
     "next_run_time": "call scheduler.trigger with the job's name",
-    "replace_existing": "leave it out: the program always says what its jobs are",
+    "replace_existing": "leave it out: the program always says what its jobs are; create() takes on_conflict='update'",
+    "isolate": "write it where the task is defined: @scheduler.task(isolate=True)",
     "start_date": "write starts_at=",
     "end_date": "write ends_at=",
     "max_retries": "write retry={'attempts': 5, 'backoff': ['10s', '1m']}",
@@ -26,6 +27,13 @@ _OF_OTHERS = {
     ),
     **dict.fromkeys(("weeks", "days", "hours", "minutes", "seconds"), _A_SCHEDULE),
 }
+
+
+def check_change_options(given: Iterable[str]) -> None:
+    """Raise ValueError for an option that `update` does not change."""
+    if "enabled" in (options := list(given)):
+        raise ValueError("update does not change enabled; call pause() or resume()")
+    check_options(options)
 
 
 def check_options(given: Iterable[str]) -> None:

@@ -36,11 +36,13 @@ def run(scheduler: "Scheduler", *, database_url: str | None = None) -> NoReturn:
 
 def serve(settings: Settings, scheduler: "Scheduler", on_ready: OnReady | None = None) -> int:
     """Serve until a signal; return the exit code. `on_ready` is called once the server answers."""
-    if settings.redis_url:
-        log.warning("redis_unused", extra={"hint": "REDIS_URL is set, but Hourbell does not use Redis"})
 
     async def main() -> None:
-        await Service(settings, scheduler, on_ready).run()
+        scheduler.listeners.start()
+        try:
+            await Service(settings, scheduler, on_ready, scheduler.listeners).run()
+        finally:
+            await scheduler.listeners.stop()
         await _end_the_rest()
 
     scheduler.freeze()

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from hourbell import clock
 from hourbell.core.job.definition import Definition
+from hourbell.core.schedule import Schedule
 from hourbell.library.declaring import JobOptions, check_function, declare, own_name, task_name
 from hourbell.library.options import check_options
 from hourbell.targets.task import Task
@@ -31,6 +32,7 @@ class Registry:
 
     @property
     def jobs(self) -> Mapping[str, Definition]:
+        """The jobs that the program defines, by name, in the order of their definition."""
         return MappingProxyType(self._jobs)
 
     @overload
@@ -58,7 +60,7 @@ class Registry:
         return register if function is None else register(function)
 
     def job(
-        self, schedule: str, *, name: str | None = None, isolate: bool = False, **options: Unpack[JobOptions]
+        self, schedule: str | Schedule, *, name: str | None = None, isolate: bool = False, **options: Unpack[JobOptions]
     ) -> Callable[[Function], Function]:
         """Decorate a function to run on a schedule. The job gets the name of the function, or `name`.
 
@@ -77,7 +79,7 @@ class Registry:
     def register(
         self,
         name: str,
-        schedule: str,
+        schedule: str | Schedule,
         function: Callable[..., Any],
         *,
         isolate: bool = False,
@@ -97,7 +99,7 @@ class Registry:
             if self._frozen_in == os.getpid():
                 raise RuntimeError(
                     f"the scheduler runs already, and would not run {name!r}; define jobs before it starts, "
-                    "or make one with once() or the API"
+                    "or make one with create() or once()"
                 )
             if name in self._jobs:
                 raise ValueError(f"a job named {name!r} is registered already")
@@ -128,27 +130,21 @@ class Registry:
         if isinstance(job, str):
             return job
         task = self.name_of(job)
-        names = [each.name for each in self.list() if each.target.get("name") == task]
+        names = [each.name for each in list(self._jobs.values()) if each.target.get("name") == task]
         if len(names) == 1:
             return names[0]
         if names:
             raise LookupError(f"{task} has the jobs {', '.join(names)}; write the name of one of them")
         raise LookupError(f"{task} has no job; write its name, or call it by scheduler.once")
 
-    def get(self, name: str) -> Definition:
-        """Return the job with this name; raise KeyError if the program does not define it."""
-        try:
-            return self._jobs[name]
-        except KeyError:
-            raise KeyError(f"no job named {name!r} is registered") from None
-
-    def list(self) -> tuple[Definition, ...]:
-        """Return all jobs, in the order of their definition."""
-        return tuple(self._jobs.values())
-
     def next_run(self, name: str, after: datetime | None = None) -> datetime | None:
-        """Return the next time of a job after `after` (default: now), in the job's time zone; None if there is none."""
-        job = self.get(name)
+        """Return the next time of a job of the program after `after` (default: now), in the job's time zone.
+
+        Returns None if there is none; raises KeyError if the program does not define the job.
+        """
+        if name not in self._jobs:
+            raise KeyError(f"no job named {name!r} is registered")
+        job = self._jobs[name]
         after = after or clock.now()
         if job.starts_at is not None and job.starts_at > after:
             found = job.starts_at if job.parsed().matches(job.starts_at) else job.parsed().next(job.starts_at)

@@ -9,6 +9,7 @@ from uuid import UUID
 from tzdata import IANA_VERSION
 
 from hourbell.engine.engine import Engine, EngineSettings
+from hourbell.engine.run_events import RunListener
 from hourbell.metrics import Metrics
 from hourbell.store.errors import StoreUnavailable
 from hourbell.store.sqlite.connection import Operation, T
@@ -75,6 +76,7 @@ class Node:
         node_id: UUID,
         now: Callable[[], datetime],
         random: Callable[[], float],
+        listener: RunListener,
     ) -> None:
         self._loop = loop
         self._now = now
@@ -92,6 +94,7 @@ class Node:
             elapsed=loop.time,
             random=random,
             transactions=self._transactions,
+            listener=listener,
         )
 
     def start(self) -> None:

@@ -4,16 +4,20 @@ The engine, its store and its targets are the real ones, on in-memory SQLite. Ti
 tests are deterministic. All methods are synchronous and return when the work is done, in sync and async tests alike.
 """
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
+from typing import Any, TypeVar
 from uuid import UUID, uuid5
 from zoneinfo import ZoneInfo
 
 from hourbell.core.job.body import parse_job
+from hourbell.library.run_time import RunTimeJobs
 from hourbell.library.scheduler import Scheduler
 from hourbell.store.control.actor import Actor
+from hourbell.store.control.secrets import SecretStore
 from hourbell.store.control.store import ControlStore
 from hourbell.store.errors import Conflict
 from hourbell.store.lists.query import RunList, RunQuery, RunView
@@ -26,6 +30,7 @@ from hourbell.testing.calling import IsolatedTarget, Unserved, as_rehearsed
 from hourbell.testing.deploying import BY, Jobs
 from hourbell.testing.inline import answer_of
 from hourbell.testing.jobs_files import jobs_of
+from hourbell.testing.listening import RehearsedListeners
 from hourbell.testing.loop import VirtualLoop
 from hourbell.testing.notes import said_by
 from hourbell.testing.records import RunRecord, SkipRecord, run_record, skip_record
@@ -35,11 +40,23 @@ from hourbell.testing.webhooks import Receivers, Script, WebhookRecord
 
 _MAX_REHEARSED_RUNS = 1_000_000
 _LANE_SLOTS = 100
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsedJobs:
+    """The rehearsal as a Scheduler sees it."""
+
+    run_time: RunTimeJobs
+
+    def wait_for(self, asking: Coroutine[Any, Any, T]) -> T:
+        return answer_of(asking)
 
 
 class Rehearsal:
     def __init__(self) -> None:
-        self._service = Service(self._targets)
+        self._listeners = RehearsedListeners()
+        self._service = Service(self._targets, self._listeners)
         self._control = ControlStore(SqliteSessions(self._service.database))
         self._lists = SqliteListStore(self._service.database)
         self._receivers = Receivers(self._service.now)
@@ -50,6 +67,7 @@ class Rehearsal:
         self._tasks: dict[str, Task] = {}  # as the node runs them
         self._takes: dict[str, float] = {}
         self._triggered = 0
+        self._schedulers: list[Scheduler] = []
 
     def __enter__(self) -> "Rehearsal":
         return self
@@ -59,6 +77,8 @@ class Rehearsal:
 
     def close(self) -> None:
         """Close the service; runs in progress are cut off."""
+        for scheduler in self._schedulers:
+            scheduler.rehearsed = None
         self._service.close()
 
     def at(self, time: Moment, timezone: str = "UTC") -> None:
@@ -78,6 +98,8 @@ class Rehearsal:
     def load(self, jobs: Scheduler | str | PathLike[str]) -> None:
         """Deploy the tasks and jobs of a Scheduler, or the jobs of a jobs file. A second load edits the jobs.
 
+        From then on, until the rehearsal is closed, the calls of the Scheduler such as `create` act on this rehearsal.
+
         A job of an earlier Scheduler with the same source that this one does not define is paused, deleted or kept,
         depending on `undefined_jobs` of this Scheduler.
         """
@@ -91,6 +113,18 @@ class Rehearsal:
             self._given |= jobs.tasks
             self._rehearse_tasks()
             self._jobs.release(jobs)
+            self._listeners.add(jobs.listeners)
+            self._schedulers.append(jobs)
+            jobs.rehearsed = RehearsedJobs(
+                RunTimeJobs(
+                    jobs,
+                    self._control,
+                    self._lists,
+                    SecretStore(SqliteSessions(self._service.database)),
+                    now=self._service.now,
+                    new_id=self._jobs.new_id,
+                )
+            )
         else:
             raise TypeError(f"load got {jobs!r}; give it a Scheduler or the path of a jobs file")
 

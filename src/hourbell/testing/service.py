@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from uuid import UUID
 
+from hourbell.engine.run_events import RunListener
 from hourbell.store.sqlite.migrate import migrate
 from hourbell.store.sqlite.writer import InlineExecutor
 from hourbell.targets.base import Target
@@ -42,13 +43,14 @@ class Outage(AbstractContextManager[None]):
 class Service:
     """The service under test. `reached` is the time a test advanced to; the clock may be milliseconds ahead."""
 
-    def __init__(self, targets: Callable[[VirtualLoop], Sequence[Target]]) -> None:
+    def __init__(self, targets: Callable[[VirtualLoop], Sequence[Target]], listener: RunListener) -> None:
         self.database = InlineExecutor()
         answer_of(migrate(self.database))
         self.reached = _FIRST
         self._first = _FIRST
         self._loop = VirtualLoop()
         self._targets = targets
+        self._listener = listener
         self._random = Random(0)
         self._outages: list[Outage] = []
         self._down_until: datetime | None = None
@@ -134,6 +136,7 @@ class Service:
             node_id=UUID(int=self._lives),
             now=self.now,
             random=self._random.random,
+            listener=self._listener,
         )
         self._node.start()
 

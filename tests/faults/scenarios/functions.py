@@ -35,6 +35,7 @@ RETRY = RetryPolicy(20, (timedelta(0),))
 LOGIN = "hourbell_functions"
 PAUSE = (0.2, 1.2)  # seconds between two kills
 AWAY = (0.0, 0.5)  # seconds the server stays down
+TAKEN_OVER = 90  # seconds; a transaction that was open when the process froze lasts for up to 60
 TO_REST = 90  # seconds; every attempt is a commit of its own, and a slow disk takes its time
 
 FUNCTIONS = """
@@ -202,9 +203,12 @@ async def _busiest(database: ClusterDatabase, fleet: Fleet, but: Member | None =
 
 
 async def _until_taken_over(database: ClusterDatabase, frozen: Member) -> None:
-    """Until no run is the frozen process's any more."""
+    """Until no run is the frozen process's any more, also if it was frozen within a transaction."""
     held = "select count(*) from hourbell.runs where state = 'running' and lease_owner = $1"
-    while await database.connection.fetchval(held, frozen.node):
+    end = elapsed() + TAKEN_OVER
+    while count := await database.connection.fetchval(held, frozen.node):
+        if elapsed() > end:
+            raise AssertionError(f"after {TAKEN_OVER} s, {count} runs are still those of the frozen process")
         await asyncio.sleep(0.1)
 
 

@@ -10,7 +10,7 @@ import click
 from hourbell import clock
 from hourbell.cli.shared.command import ExampleCommand, ExampleGroup
 from hourbell.cli.shared.output import Output, View, json_line, note, output_options, pairs
-from hourbell.cli.shared.parameters import LENGTH, json_or_text, zone_option
+from hourbell.cli.shared.parameters import LENGTH, json_or_text, take_over_option, zone_option
 from hourbell.cli.shared.references import resolver
 from hourbell.cli.shared.remote import FAILED, confirm, fail, server_options
 from hourbell.cli.shared.times import shown
@@ -61,18 +61,27 @@ def command() -> None:
     metavar="FIELD=VALUE",
     help="A field of the type: text, JSON, or env:NAME or file:PATH for what is secret. Repeat it.",
 )
+@take_over_option
 @zone_option
 @output_options
 @server_options
 def create(
-    client: "Client", name: str, kind: str, url: str | None, fields: tuple[str, ...], zone: str, output: Output
+    client: "Client",
+    name: str,
+    kind: str,
+    url: str | None,
+    fields: tuple[str, ...],
+    zone: str,
+    output: Output,
+    *,
+    take_over: bool,
 ) -> None:
     """Create a channel, or replace all of it: give its secrets again.
 
     A webhook without a secret gets a generated one, which is shown only once.
     """
     config: dict[str, Any] = {"type": kind} | ({} if url is None else {"url": url}) | _fields(fields)
-    channel = client.channels.put(name, config)
+    channel = client.channels.put(name, config, take_over=take_over)
     output.one(channel, _view(zone), _lines(channel, zone))
     if channel.generated_secret is not None and output.is_for_people:
         note("the secret is shown only once; check signatures with it (docs/receiving.md)")
@@ -96,6 +105,7 @@ def create(
     help="A field to change: text, JSON, or env:NAME or file:PATH for what is secret. Repeat it.",
 )
 @click.option("--unset", "unset", multiple=True, metavar="FIELD", help="A field to set to its default. Repeat it.")
+@take_over_option
 @zone_option
 @output_options
 @server_options
@@ -107,12 +117,14 @@ def edit(
     unset: tuple[str, ...],
     zone: str,
     output: Output,
+    *,
+    take_over: bool,
 ) -> None:
     """Change fields of a channel. Secrets stay, unless another origin needs them again."""
     changes = ({} if url is None else {"url": url}) | _fields(fields) | dict.fromkeys(unset)
     if not changes:
         raise click.UsageError("nothing to change; give --set FIELD=VALUE, --url or --unset")
-    channel = client.channels.patch(name, changes)
+    channel = client.channels.patch(name, changes, take_over=take_over)
     output.one(channel, _view(zone), _lines(channel, zone))
     if channel.generated_secret is not None and output.is_for_people:
         note("the secret is shown only once; check signatures with it (docs/receiving.md)")
@@ -167,12 +179,13 @@ def test(client: "Client", name: str, timeout: "timedelta") -> None:
 @command.command(cls=ExampleCommand, examples="hourbell channel delete ops\nhourbell channel delete ops --force --yes")
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Also if alert policies name it.")
+@take_over_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @server_options
-def delete(client: "Client", name: str, *, force: bool, yes: bool) -> None:
+def delete(client: "Client", name: str, *, force: bool, take_over: bool, yes: bool) -> None:
     """Delete a channel with its secrets. Its messages that wait are cancelled."""
     confirm(f"delete the channel {name}", yes=yes)
-    client.channels.delete(name, force=force)
+    client.channels.delete(name, force=force, take_over=take_over)
     note(f"deleted {name}")
 
 

@@ -6,7 +6,7 @@ import click
 
 from hourbell.cli.shared.command import ExampleCommand, ExampleGroup
 from hourbell.cli.shared.output import Output, View, note, output_options, pairs
-from hourbell.cli.shared.parameters import zone_option
+from hourbell.cli.shared.parameters import take_over_option, zone_option
 from hourbell.cli.shared.remote import confirm, server_options
 from hourbell.cli.shared.times import shown
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hourbell.answers.alerts import AlertPolicy
     from hourbell.client import Client
 
-_UNSET = ("name", "updated_at", "updated_by")
+_UNSET = ("name", "managed_by", "source", "updated_at", "updated_by")
 
 
 @click.group(
@@ -56,12 +56,13 @@ def command() -> None:
 @click.option("--no-success-for", metavar="TIME", help="How long a job may be without a success (no_success).")
 @click.option("--paused-for", metavar="TIME", help="How long a job may be paused (paused_too_long).")
 @click.option("--losing-share", type=float, help="Share of skipped runs, from 0 to 1 (losing_runs).")
+@take_over_option
 @zone_option
 @output_options
 @server_options
-def set_(client: "Client", name: str, zone: str, output: Output, **given: Any) -> None:
+def set_(client: "Client", name: str, zone: str, output: Output, *, take_over: bool, **given: Any) -> None:
     """Create an alert policy, or replace all of it."""
-    policy = client.alert_policies.put(name, _body(given))
+    policy = client.alert_policies.put(name, _body(given), take_over=take_over)
     output.one(policy, _view(zone), _lines(policy, zone))
 
 
@@ -89,12 +90,13 @@ def get(client: "Client", name: str, zone: str, output: Output) -> None:
 @command.command(cls=ExampleCommand, examples="hourbell alert-policy delete billing --yes")
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Also if jobs name it: `default` applies to them.")
+@take_over_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @server_options
-def delete(client: "Client", name: str, *, force: bool, yes: bool) -> None:
+def delete(client: "Client", name: str, *, force: bool, take_over: bool, yes: bool) -> None:
     """Delete an alert policy."""
     confirm(f"delete the alert policy {name}", yes=yes)
-    client.alert_policies.delete(name, force=force)
+    client.alert_policies.delete(name, force=force, take_over=take_over)
     note(f"deleted {name}")
 
 

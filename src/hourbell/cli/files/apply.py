@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hourbell.cli.files.file_plan import FilePlan, file_options
-from hourbell.cli.files.plan_view import done_lines, plan_lines, taken_over
+from hourbell.cli.files.plan_view import deleted, done_lines, plan_lines, taken_over
 from hourbell.cli.shared.command import ExampleCommand
 from hourbell.cli.shared.output import json_text
 from hourbell.cli.shared.remote import confirm, server_options
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 )
 @file_options()
 @click.option("--dry-run", is_flag=True, help="Show the plan without changing anything.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation before jobs are deleted or taken over.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation before anything is deleted or taken over.")
 @click.option("--json", "as_json", is_flag=True, help="Print the API's response.")
 @server_options
 def command(client: "Client", wanted: FilePlan, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Apply a jobs file atomically.
 
-    The plan is shown first. If any of these jobs changes between the plan and its execution, nothing is applied, and
-    the exit code is 5. A job that somebody paused stays paused. Only jobs of the same source are touched.
+    The plan is shown first: jobs, channels and alert policies. If any of them changes between the plan and its
+    execution, nothing is applied, and the exit code is 5. A job that somebody paused stays paused. Only what belongs to
+    the same source is touched.
     """
     plan = wanted.ask(client)
     question = _question(plan)
@@ -52,9 +53,9 @@ def command(client: "Client", wanted: FilePlan, dry_run: bool, yes: bool, as_jso
 
 
 def _question(plan: "Plan") -> str:
-    """Return the question to confirm if the plan deletes or takes over jobs, else an empty text."""
-    parts = [(len(plan.deleted), "delete"), (len(taken_over(plan)), "take over")]
-    return " and ".join(f"{verb} {count} job{'s' if count > 1 else ''}" for count, verb in parts if count)
+    """Return the question to confirm if the plan deletes or takes over anything, else an empty text."""
+    parts = [(deleted(plan), "delete"), (taken_over(plan), "take over")]
+    return " and ".join(f"{verb} {', '.join(counted)}" for counted, verb in parts if counted)
 
 
 def _print(lines: Iterable[str], *, to_stderr: bool = False) -> None:

@@ -13,6 +13,7 @@ import click
 from hourbell.cli.shared.output import note
 from hourbell.cli.shared.references import lenient, resolver
 from hourbell.cli.shared.remote import CONFLICT, USAGE, as_flags, complain, exit_code, fail
+from hourbell.core.alerts.policy import policy_to_body
 from hourbell.core.formats.jobs_file import FORMATS, FileError, Format, JobsFile, JobsFileError, read_jobs_file
 from hourbell.core.formats.jobs_file_format import format_of_name, format_of_text
 from hourbell.core.values import field_errors
@@ -27,12 +28,14 @@ Function = Callable[..., None]
 STDIN = "-"
 _MAX_REQUEST_BYTES = 8 << 20
 _TOO_LARGE = 413
+_ENTRIES = {"channels": "channel", "alert_policies": "alert policy"}
+_ENTRY = re.compile(r"/(channels|alert_policies)/([^/]+)")
 _JOB = re.compile(r"/jobs/(\d{1,9})(?=/|$)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """The jobs of a file and the options for applying them."""
+    """The content of a file and the options for applying it."""
 
     file: JobsFile
     source: str
@@ -48,10 +51,14 @@ class FilePlan:
     def ask(self, client: "Client") -> "Plan":
         """Request the plan of changes without applying it."""
         plan = self._send(client)
-        # An unresolvable header is still in the file, so the server's note that it is missing does not hold.
-        untrue = {_kept_header(name) for job in self.file.jobs for name in job.unresolved_headers}
+        # What cannot be resolved is still in the file, so the server's note that it is missing does not hold.
+        untrue = {_kept(f"secret header {name}") for job in self.file.jobs for name in job.unresolved_headers}
+        untrue |= {_kept(name) for channel in self.file.channels for name in channel.unresolved}
+        if not untrue:
+            return plan
         jobs = (replace(job, notes=tuple(note for note in job.notes if note not in untrue)) for job in plan.jobs)
-        return replace(plan, jobs=tuple(jobs)) if untrue else plan
+        channels = (replace(each, notes=tuple(n for n in each.notes if n not in untrue)) for each in plan.channels)
+        return replace(plan, jobs=tuple(jobs), channels=tuple(channels))
 
     def apply(self, client: "Client", expect: str) -> "Plan":
         """Apply all changes, or none if the jobs have changed since the plan with this state."""
@@ -67,6 +74,8 @@ class FilePlan:
             "prune": self.prune,
             "take_over": self.take_over,
             "drop_secrets": self.drop_secrets,
+            "channels": {each.name: {**each.body, **dict.fromkeys(each.unresolved)} for each in self.file.channels},
+            "alert_policies": {each.name: policy_to_body(each.policy) for each in self.file.alert_policies},
         }
         try:
             if expect is None:
@@ -75,7 +84,7 @@ class FilePlan:
         except ApiError as error:
             if error.code == "plan_outdated":
                 again = "look at the new plan: run it again"
-                fail("nothing was changed: these jobs were changed meanwhile", again, exit_code=CONFLICT)
+                fail("nothing was changed: some of it was changed meanwhile", again, exit_code=CONFLICT)
             if error.status == _TOO_LARGE:
                 why = "what is sent is JSON, and larger than the file"
                 split = "split it into files of a source each, or use `hourbell import jobs`"
@@ -91,6 +100,12 @@ class FilePlan:
     def _location(self, error: "FieldError") -> str:
         """Format an error with the job's name and line in the file instead of its index in the request."""
         error = error._replace(hint=error.hint and as_flags(error.hint))
+        entry = _ENTRY.match(error.pointer)
+        if entry is not None:
+            what, entries = _ENTRIES[entry[1]], getattr(self.file, entry[1])
+            line = next((each.line for each in entries if each.name == entry[2]), None)
+            in_entry = field_errors.FieldError(error.pointer[entry.end() :], error.message, error.hint)
+            return str(FileError(in_entry, f"{what} {entry[2]}", line))
         found = _JOB.match(error.pointer)
         if found is None or int(found[1]) >= len(self.file.jobs):
             return str(field_errors.FieldError(error.pointer, error.message, error.hint))
@@ -108,8 +123,8 @@ def _with_file(function: Function, *, needs_secrets: bool) -> Function:
     @click.option("-f", "--file", "name", required=True, metavar="FILE|-", help="The jobs file; - is stdin.")
     @click.option("--format", "form", type=click.Choice(FORMATS), help="Its format.  [default: by its name or text]")
     @click.option("--source", metavar="LABEL", help="The source of the jobs, instead of the file's own.")
-    @click.option("--prune", is_flag=True, help="Delete jobs of the same source that are not in the file.")
-    @click.option("--take-over", is_flag=True, help="Also change jobs of these names that others own.")
+    @click.option("--prune", is_flag=True, help="Delete what belongs to the same source and is not in the file.")
+    @click.option("--take-over", is_flag=True, help="Also change what has these names and others own.")
     @click.option(
         "--drop-secrets", is_flag=True, help="Give up secret headers set for another origin than the new one."
     )
@@ -141,7 +156,7 @@ def _check_pruning(file: JobsFile, label: str, name: str) -> None:
     if not label:
         ways = "name their source: write source = … in the file, or use --source LABEL"
         fail("--prune deletes the jobs of a source, and there is none", ways, exit_code=USAGE)
-    if not file.jobs:
+    if file.is_empty:
         fail(f"{name} has no jobs, and --prune would delete all", "leave --prune out", exit_code=USAGE)
 
 
@@ -183,8 +198,8 @@ def _text(name: str) -> str:
         fail(f"{_shown(name)} is not UTF-8", "save it as UTF-8", exit_code=USAGE)
 
 
-def _kept_header(name: str) -> str:
-    return f"its secret header {name} is not in the file, and stays"
+def _kept(what: str) -> str:
+    return f"its {what} is not in the file, and stays"
 
 
 def _shown(name: str) -> str:

@@ -1,5 +1,6 @@
 """Plans as text for people: what would be created, changed and deleted, and when the jobs fire before and after."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,21 +10,29 @@ from hourbell.cli.shared.output import fitted, json_line, plain
 from hourbell.core.schedule import ScheduleError
 
 if TYPE_CHECKING:
-    from hourbell.client import Plan, PlannedJob, Upcoming
+    from hourbell.client import Plan, PlannedEntry, PlannedJob, Upcoming
     from hourbell.core.job.definition import Definition
 
 _MAX_VALUE_CHARACTERS = 200  # characters of a value
-_HEADS = {"create": ("+ create", "green"), "change": ("~ change", "yellow"), "none": ("= keep", "")}
+_HEADS = {
+    "create": ("+ create", "green"),
+    "change": ("~ change", "yellow"),
+    "none": ("= keep", ""),
+    "delete": ("- delete", "red"),
+}
 
 
 def plan_lines(plan: "Plan", definitions: "Mapping[str, Definition]") -> Iterator[str]:
-    """Format the plan, with the counts on the last line. Unchanged jobs are shown only if they have notes.
+    """Format the plan, with the counts on the last line. What is unchanged is shown only if it has notes.
 
     A new job is shown with its definition, looked up by name.
     """
-    if plan.is_empty and not any(job.notes for job in plan.jobs):
+    if plan.is_empty and not any([*(job.notes for job in plan.jobs), *(channel.notes for channel in plan.channels)]):
         yield "nothing to change"
         return
+    for what, entry in _entries(plan):
+        if entry.action != "none" or entry.notes:
+            yield from _entry_lines(what, entry)
     for job in plan.jobs:
         if job.action != "none" or job.notes:
             yield from _job_lines(job, definitions.get(job.name))
@@ -38,17 +47,54 @@ def done_lines(plan: "Plan") -> Iterator[str]:
     for job in plan.jobs:
         if job.generated_secret:
             yield f"secret of {plain(job.name)}: {plain(job.generated_secret)}  (it is not shown again)"
+    for channel in plan.channels:
+        if channel.generated_secret:
+            yield f"secret of the channel {plain(channel.name)}: {channel.generated_secret}  (it is not shown again)"
     yield _counts(plan, "created", "changed", "deleted")
 
 
-def taken_over(plan: "Plan") -> "list[PlannedJob]":
-    """Return the jobs that currently have another owner."""
-    return [job for job in plan.jobs if any(change.field == "owner" for change in job.fields)]
+def _entries(plan: "Plan") -> "Iterator[tuple[str, PlannedEntry]]":
+    yield from (("channel", each) for each in plan.channels)
+    yield from (("alert policy", each) for each in plan.alert_policies)
+
+
+def taken_over(plan: "Plan") -> list[str]:
+    """Return how many jobs, channels and alert policies currently have another owner, such as `2 jobs`."""
+    return _by_kind(
+        *(
+            sum(any(change.field == "owner" for change in each.fields) for each in entries)
+            for entries in (plan.jobs, plan.channels, plan.alert_policies)
+        )
+    )
+
+
+def deleted(plan: "Plan") -> list[str]:
+    """Return how many jobs, channels and alert policies are deleted, such as `1 channel`."""
+    entries = (plan.channels, plan.alert_policies)
+    return _by_kind(len(plan.deleted), *(sum(each.action == "delete" for each in of_kind) for of_kind in entries))
+
+
+def _by_kind(*counts: int) -> list[str]:
+    kinds = (("job", "jobs"), ("channel", "channels"), ("alert policy", "alert policies"))
+    return [f"{count} {kind[count > 1]}" for count, kind in zip(counts, kinds, strict=True) if count]
 
 
 def _counts(plan: "Plan", created: str, changed: str, deleted: str) -> str:
-    counts = (len(plan.created), created), (len(plan.changed), changed), (len(plan.deleted), deleted)
-    return ", ".join([*(f"{count} {what}" for count, what in counts), f"{len(plan.unchanged)} unchanged"])
+    """Count jobs, channels and alert policies together."""
+    actions = Counter(job.action for job in plan.jobs)
+    actions.update(each.action for each in (*plan.channels, *plan.alert_policies))
+    actions["delete"] += len(plan.deleted)
+    counts = (actions["create"], created), (actions["change"], changed), (actions["delete"], deleted)
+    return ", ".join([*(f"{count} {what}" for count, what in counts), f"{actions['none']} unchanged"])
+
+
+def _entry_lines(what: str, entry: "PlannedEntry") -> Iterator[str]:
+    text, colour = _HEADS.get(entry.action, (plain(entry.action), ""))
+    yield click.style(f"{text} {what} {plain(entry.name)}", fg=colour or None)
+    for change in entry.fields if entry.action == "change" else ():
+        yield f"    {plain(change.field)}: {_value(change.before)} → {_value(change.after)}"
+    for each in entry.notes:
+        yield f"    note: {plain(each)}"
 
 
 def _job_lines(job: "PlannedJob", definition: "Definition | None") -> Iterator[str]:

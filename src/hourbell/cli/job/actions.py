@@ -84,7 +84,7 @@ def resume(client: "Client", selection: Selection, catch_up: bool, zone: str, ou
     def resumed(job: str) -> "Job":
         before = client.jobs.get(job) if selection.names else None
         after = client.jobs.resume(job, catch_up=catch_up)
-        if before is not None and before.managed_by != "api" and is_by_definition(before):
+        if before is not None and before.managed_by not in ("api", "app") and is_by_definition(before):
             again.append(before)
         return after
 

@@ -56,7 +56,7 @@ for _action in (*job_actions.COMMANDS, *job_history.COMMANDS, *job_secrets.COMMA
 @click.option(
     "--last", "last_result", metavar="STATE", help="Only with this last result: succeeded, failed, cancelled."
 )
-@click.option("--managed-by", metavar="OWNER", help="Only of this owner: api, code, file or sql.")
+@click.option("--managed-by", metavar="OWNER", help="Only of this owner: api, app, code, file or sql.")
 @click.option("--source", metavar="SOURCE", help="Only from this source.")
 @click.option("--subject", metavar="TEXT", help="Only for this subject.")
 @click.option(
@@ -120,6 +120,7 @@ def get(client: "Client", job: str, zone: str, output: Output) -> None:
 @click.option("--secret", metavar="generate|@FILE|-", help="Sign the webhooks; a generated secret is shown once.")
 @click.option("--paused", is_flag=True, help="Create the job paused.")
 @click.option("--replace", is_flag=True, help="Replace an existing job of that name.")
+@click.option("--run-on-create", is_flag=True, help="Also run the new job once at once.")
 @click.option("--dry-run", is_flag=True, help="Show the job and its next times without creating it.")
 @output_options
 @server_options
@@ -129,6 +130,7 @@ def create(
     secret: str | None,
     paused: bool,
     replace: bool,
+    run_on_create: bool,
     dry_run: bool,
     output: Output,
     **given: Any,
@@ -143,11 +145,13 @@ def create(
         body["target"] = {**body["target"], "secret": given_secret(secret)}
     if paused:
         body["enabled"] = False
+    if replace and run_on_create:
+        raise click.UsageError("--run-on-create is for a new job; leave out --replace.")
     made: Job | Intention
     if dry_run:
         made = client.jobs.preview_replace(name, body) if replace else client.jobs.preview_create(body)
     else:
-        made = client.jobs.replace(name, body) if replace else client.jobs.create(body)
+        made = client.jobs.replace(name, body) if replace else client.jobs.create(body, run_on_create=run_on_create)
     _show(made, output, "UTC")
 
 

@@ -109,6 +109,12 @@ class Length(click.ParamType):  # type: ignore[type-arg]  # older versions of cl
 JOB, RUN, ZONE, ZONE_TEXT, LENGTH = JobName(), RunId(), Zone(), ZoneText(), Length()
 
 
+def take_over_option(function: Function) -> Function:
+    """Add `--take-over`, for a channel or an alert policy that a jobs file manages."""
+    text = "Also if a jobs file manages it, which would put it back."
+    return click.option("--take-over", is_flag=True, help=text)(function)
+
+
 def zone_option(function: Function) -> Function:
     """Add `--timezone`, the zone in which times are read and shown."""
     return click.option(

@@ -40,8 +40,13 @@ _ADVICE = {
     503: "try again; `hourbell doctor` on the server shows what is wrong with its database",
 }
 _ADVICE_BY_CODE = {
+    "analytics_off": "see docs/analytics.md; `hourbell job stats` has figures without Redis",
+    "analytics_unavailable": "start Redis, or correct REDIS_URL; `hourbell job stats` has figures without Redis",
     "name_taken": "`hourbell job edit` changes it; or choose another name",
-    "owned_by_another": "--take-over of `hourbell job edit` makes it yours, that of `hourbell job delete` deletes it",
+    "owned_by_another": (
+        "--take-over of `hourbell job edit`, `channel create` or `alert-policy set` makes it yours, that of "
+        "`hourbell job delete`, `channel delete` or `alert-policy delete` deletes it"
+    ),
 }
 _FLAGS = {"function": "sql", "name": "task", "headers": "header", "args": "arg"}  # fields of a target, by their flags
 _PARAMETER = re.compile(r"\b(take_over|catch_up|drop_backlog|drop_secrets|cancel_waiting|dry_run)(?:=true)?\b")

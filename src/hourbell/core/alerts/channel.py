@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.job.definition import Definition
+from hourbell.core.job.secret_headers import SIGNING
 from hourbell.core.run.policies import RetryPolicy
 
 CHANNEL = "channel"  # the type of the target
@@ -18,6 +19,19 @@ STATEFUL_TYPES = frozenset({"pagerduty", "alertmanager"})
 _SCHEDULE = "@yearly"  # never fires: the job is not enabled, and has no time to be planned
 _WAITS = tuple(timedelta(seconds=seconds) for seconds in (10, 30, 60, 300, 900, 1_800))
 _MAX_AGE = timedelta(hours=24)
+# The types, and the fields of each that are secret.
+SECRET_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "webhook": ("secret",),
+    "email": (),
+    "slack": ("url",),
+    "mattermost": ("url",),
+    "rocketchat": ("url",),
+    "discord": ("url",),
+    "ntfy": ("topic", "token"),
+    "telegram": ("token",),
+    "pagerduty": ("routing_key",),
+    "alertmanager": ("token",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,11 @@ class StoredChannel:
     @property
     def is_stateful(self) -> bool:
         return self.type in STATEFUL_TYPES
+
+
+def secret_field(name: str) -> str:
+    """Return the field of a configuration that a stored secret was given in."""
+    return "secret" if name == SIGNING else name
 
 
 def lane_of_channel(name: str) -> str:

@@ -24,7 +24,7 @@ FIELDS = (
     "no_success_for", "paused_for", "losing_share",
 )  # fmt: skip
 _NEVER_NULL = frozenset({"on", "escalate", "resolve", "group"})
-READ_ONLY = ("name", "updated_at", "updated_by")
+READ_ONLY = ("name", "managed_by", "source", "updated_at", "updated_by")
 GROUPS = ("host", "none")
 _NAME = re.compile(NAME_PATTERN, re.ASCII)
 _RATE = re.compile(r"([1-9][0-9]{0,2}) of ([1-9][0-9]{0,2})", re.ASCII)
@@ -131,6 +131,13 @@ def check_name(name: object, what: str) -> None:
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         hint = "write letters, digits, _ and -, at most 60 of them"
         raise RequestError([FieldError("/name", f"{shown(name)} cannot be the name of {what}", hint)])
+
+
+def check_policy_name(name: object) -> None:
+    """Raise a RequestError unless this can be the name of a policy."""
+    check_name(name, "an alert policy")
+    if name == NO_POLICY:
+        raise RequestError([FieldError("/name", "none is the name for no alerts", "take another name")])
 
 
 def parse_policy(body: object) -> AlertPolicy:

@@ -1,8 +1,9 @@
 """Conversion of a crontab or a jobs file to definitions that can be applied, without access to files or variables."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from hourbell.core.alerts.policy import policy_to_body
 from hourbell.core.formats.crontab import parse_crontab
 from hourbell.core.formats.crontab_jobs import crontab_to_jobs
 from hourbell.core.formats.jobs_file import JobsFileError, read_jobs_file
@@ -23,12 +24,17 @@ class ConversionProblem:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """The jobs of a text, as `apply` takes them, the lines that could not be converted, and notes for the user."""
+    """The jobs of a text, as `apply` takes them, the lines that could not be converted, and notes for the user.
+
+    `channels` and `alert_policies` are those of a jobs file, by name.
+    """
 
     jobs: list[dict[str, Any]]
     problems: list[ConversionProblem]
     notes: list[str]
     source: str | None = None  # that the text gives itself
+    channels: dict[str, dict[str, Any]] = field(default_factory=dict)
+    alert_policies: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def convert_crontab(text: str, timezone: str | None = None) -> Converted:
@@ -66,7 +72,9 @@ def convert_jobs_file(text: str) -> Converted:
         if each.secret is not None:
             body["target"] = {**body["target"], "secret": each.secret}
         jobs.append(body)
-    return Converted(jobs, [], [*file.warnings, *notes], file.source_label)
+    channels = {each.name: dict(each.body) for each in file.channels}
+    policies = {each.name: policy_to_body(each.policy) for each in file.alert_policies}
+    return Converted(jobs, [], [*file.warnings, *notes], file.source_label, channels, policies)
 
 
 def check_timezone(timezone: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""The jobs file: jobs that users store beside their code. Reading it reports all errors at once.
+"""The jobs file: jobs, alert policies and channels that users store beside their code, read with all errors at once.
 
 It contains secrets only as references (`env:NAME`, `file:/path`). A function argument resolves them, and the resolved
 values appear in no message and no definition.
@@ -9,6 +9,15 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from hourbell.core.formats.jobs_file_alerts import (
+    CHANNELS,
+    POLICIES,
+    FileChannel,
+    FilePolicy,
+    plain_channel_secrets,
+    read_channels,
+    read_policies,
+)
 from hourbell.core.formats.jobs_file_secrets import LITERAL, REFERENCES, Resolve, Secrets, plain_secrets
 from hourbell.core.formats.jobs_file_text import FORMATS, Format, NotReadable, read_text
 from hourbell.core.job.body import FIELDS, READ_ONLY, job_to_body, parse_job
@@ -21,8 +30,10 @@ __all__ = [
     "FORMATS",
     "LITERAL",
     "REFERENCES",
+    "FileChannel",
     "FileError",
     "FileJob",
+    "FilePolicy",
     "Format",
     "JobsFile",
     "JobsFileError",
@@ -32,7 +43,7 @@ __all__ = [
 ]
 
 AS_JSON = {"payload_json": "payload", "target_json": "target"}
-TOP = ("source", "incomplete", "defaults", "job")
+TOP = ("source", "incomplete", CHANNELS, POLICIES, "defaults", "job")
 MAX_SOURCE_CHARACTERS = 200  # also the max length of `incomplete`
 _MAX_SHOWN_ERRORS = 100
 _EXAMPLE = {"name": "defaults", "schedule": "@daily", "target": {"type": "task", "name": "defaults"}}
@@ -105,10 +116,16 @@ class JobsFile:
     source_label: str | None = None
     warnings: tuple[str, ...] = ()
     incomplete: str | None = None
+    channels: tuple[FileChannel, ...] = ()
+    alert_policies: tuple[FilePolicy, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.jobs or self.channels or self.alert_policies)
 
 
 def read_jobs_file(text: str, format: Format, resolve: Resolve) -> JobsFile:  # noqa: A002
-    """Read the jobs, or raise a JobsFileError with all errors. A job's field replaces that of `defaults` as a whole."""
+    """Read the file, or raise a JobsFileError with all errors. A job's field replaces that of `defaults` as a whole."""
     try:
         read = read_text(text, format)
     except NotReadable as error:
@@ -125,9 +142,12 @@ def read_jobs_file(text: str, format: Format, resolve: Resolve) -> JobsFile:  # 
     made = [
         reader.job(body, number, line, defaults) for number, (body, line) in enumerate(zip(jobs, lines, strict=True), 1)
     ]
+    channels = read_channels(read.values, read.entry_lines, resolve, reader.error)
+    policies = read_policies(read.values, read.entry_lines, reader.error)
     if reader.errors:
         raise JobsFileError(reader.errors)
-    return JobsFile(tuple(job for job in made if job is not None), source, tuple(reader.warnings), incomplete)
+    warnings = (*reader.warnings, *plain_channel_secrets(channels))
+    return JobsFile(tuple(job for job in made if job is not None), source, warnings, incomplete, channels, policies)
 
 
 def can_be_source(text: str) -> bool:

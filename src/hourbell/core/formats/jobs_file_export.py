@@ -3,11 +3,13 @@
 `read_jobs_file` reads the output of `export_jobs` as the same definitions.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from hourbell.core.alerts.policy import BUILT_IN, AlertPolicy, policy_to_body
 from hourbell.core.formats.jobs_file import LITERAL, REFERENCES
+from hourbell.core.formats.jobs_file_alerts import CHANNELS, POLICIES
 from hourbell.core.formats.jobs_file_text import Format
 from hourbell.core.formats.jobs_file_writing import (
     can_be_toml,
@@ -36,26 +38,63 @@ def export_jobs(
     incomplete: str | None = None,
     comments: Iterable[str] = (),
     notes: Mapping[str, Iterable[str]] = MappingProxyType({}),
+    channels: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    policies: Mapping[str, AlertPolicy] = MappingProxyType({}),
 ) -> str:
-    """Write a jobs file of the definitions, in their order.
+    """Write a jobs file of the definitions, in their order, below the channels and alert policies.
 
     `comments` go above all jobs, and `notes` above the jobs of these names; JSON has neither. `incomplete` says what is
     missing.
     """
     bodies = [_body(definition) for definition in definitions]
+    tables = {CHANNELS: _channels(channels), POLICIES: _policies(policies)}
     above = _comments(comments)
     said = {name: text for name, text in (("source", source), ("incomplete", incomplete)) if text is not None}
     match format:
         case "toml":
             head = above + "".join(f"{name} = {toml_text(text)}\n" for name, text in said.items())
             jobs = [_comments(notes.get(body["name"], ())) + _toml_job(body) for body in bodies]
-            return "\n".join(filter(None, [head, *jobs]))
+            return "\n".join(filter(None, [head, *_toml_entries(tables), *jobs]))
         case "yaml":
             head = above + "".join(f"{name}: {yaml_text(text)}\n" for name, text in said.items())
             jobs = [_comments(notes.get(body["name"], ()), "  ") + _yaml_job(body) for body in bodies]
-            return head + ("job:\n" + "".join(jobs) if jobs else "job: []\n")
+            entries = "".join(_yaml_entries(tables))
+            return head + entries + ("job:\n" + "".join(jobs) if jobs else "" if entries else "job: []\n")
         case "json":
-            return json_text({**said, "job": bodies}) + "\n"
+            given = {kind: entries for kind, entries in tables.items() if entries}
+            return json_text({**said, **given, "job": bodies}) + "\n"
+
+
+def _channels(channels: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: _without_null({"type": None, **config}) for name, config in channels.items()}
+
+
+def _policies(policies: Mapping[str, AlertPolicy]) -> dict[str, dict[str, Any]]:
+    """Return the fields of each policy that differ from the defaults."""
+    usual = policy_to_body(BUILT_IN)
+    return {
+        name: {field: value for field, value in policy_to_body(policy).items() if value != usual[field]}
+        for name, policy in policies.items()
+    }
+
+
+def _without_null(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _toml_entries(tables: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[str]:
+    for kind, entries in tables.items():
+        for name, body in entries.items():
+            lines = [f"{toml_key(field)} = {toml_value(value)}" for field, value in body.items()]
+            yield "\n".join([f"[{kind}.{toml_key(name)}]", *lines]) + "\n"
+
+
+def _yaml_entries(tables: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[str]:
+    for kind, entries in tables.items():
+        if entries:
+            yield f"{kind}:\n"
+        for name, body in entries.items():
+            yield f"  {yaml_text(name)}: {yaml_value(body)}\n"
 
 
 def _body(definition: Definition) -> dict[str, Any]:

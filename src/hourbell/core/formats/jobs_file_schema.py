@@ -3,7 +3,11 @@
 The fields of a job come from the table of job fields.
 """
 
+from hourbell.core.alerts.channel import SECRET_FIELDS
+from hourbell.core.alerts.kinds import JOB_KINDS
+from hourbell.core.alerts.policy import GROUPS, MAX_CHANNEL_NAMES, MAX_ESCALATION_ITEMS, NAME_PATTERN
 from hourbell.core.formats.jobs_file import AS_JSON, MAX_SOURCE_CHARACTERS
+from hourbell.core.formats.jobs_file_alerts import CHANNELS, POLICIES
 from hourbell.core.job.field_kinds import Schema
 from hourbell.core.job.fields import BODY_FIELDS, JobField
 from hourbell.core.job.target import METHODS
@@ -32,6 +36,10 @@ def jobs_file_schema() -> Schema:
                 "minLength": 1,
                 "maxLength": MAX_SOURCE_CHARACTERS,
             },
+            CHANNELS: _by_name(
+                "Where alert messages go, by name. The server checks the fields of each type.", _channel()
+            ),
+            POLICIES: _by_name("When to alert, and whom, by name.", _policy()),
             "defaults": {
                 "description": "What every job has unless it says otherwise.",
                 "type": "object",
@@ -59,6 +67,49 @@ def jobs_file_schema() -> Schema:
             "targets": {"oneOf": [_http(), _sql(), _task(), _queue()]},
         },
     }
+
+
+def _by_name(description: str, entry: Schema) -> Schema:
+    return {
+        "description": description,
+        "type": "object",
+        "propertyNames": {"pattern": NAME_PATTERN},
+        "additionalProperties": entry,
+    }
+
+
+def _channel() -> Schema:
+    return {
+        "type": "object",
+        "required": ["type"],
+        "properties": {"type": {"enum": sorted(SECRET_FIELDS)}},
+        "additionalProperties": {"description": _REFERENCE, "type": ["string", "integer", "array"]},
+    }
+
+
+def _policy() -> Schema:
+    names = {"type": "array", "items": {"type": "string", "pattern": NAME_PATTERN}, "maxItems": MAX_CHANNEL_NAMES}
+    duration = {"$ref": "#/$defs/duration"}
+    share = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    clock = {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"}
+    hours = {"from": clock, "until": clock, "timezone": {"type": "string"}}
+    step = _object({"after": duration, "notify": names}, required=["after", "notify"])
+    fields = {
+        "on": {"type": "array", "items": {"enum": sorted(JOB_KINDS)}},
+        "after": {"type": "integer", "minimum": 1, "maximum": 100},
+        "rate": _text("Failures among the last runs, as in 3 of 10.", pattern="^[1-9][0-9]{0,2} of [1-9][0-9]{0,2}$"),
+        "notify": names,
+        "repeat": duration,
+        "escalate": {"type": "array", "items": step, "maxItems": MAX_ESCALATION_ITEMS},
+        "resolve": {"type": "boolean"},
+        "quiet_hours": _object(hours, required=["from", "until"]),
+        "group": {"enum": list(GROUPS)},
+        "slow_after": duration,
+        "no_success_for": duration,
+        "paused_for": duration,
+        "losing_share": share,
+    }
+    return _object(fields, required=[])
 
 
 def _fields() -> Schema:

@@ -21,7 +21,7 @@ def plain_secrets(target: object) -> Iterator[str]:
         yield 'the secret is in plain text in the file; write secret = "env:NAME" or "file:/path"'
     headers = target.get("headers")
     for name, value in headers.items() if isinstance(headers, dict) else ():
-        if not isinstance(value, str) or _is_reference(value):
+        if not isinstance(value, str) or is_reference(value):
             continue
         better = f'write {name} = "env:NAME" or "file:/path"'
         if "${" in value:
@@ -45,7 +45,7 @@ class Secrets:
         if not isinstance(target, dict) or target.get("type") != "http":
             return dict(body)
         made = dict(target)
-        if _is_reference(secret := made.get("secret")):
+        if is_reference(secret := made.get("secret")):
             made["secret"] = self._value("/target/secret", secret)
             if made["secret"] is None:
                 del made["secret"]
@@ -59,7 +59,7 @@ class Secrets:
         kept = {
             name: value.removeprefix(LITERAL) if isinstance(value, str) else value
             for name, value in headers.items()
-            if not _is_reference(value)
+            if not is_reference(value)
         }
         seen = {name.lower() for name in kept}
         for name, reference in headers.items():
@@ -85,5 +85,5 @@ class Secrets:
             return None
 
 
-def _is_reference(value: object) -> TypeGuard[str]:
+def is_reference(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and value.startswith(REFERENCES)

@@ -1,6 +1,6 @@
 """Strict parsing of a jobs file's text to plain values: TOML, YAML or JSON. Ambiguous text is refused.
 
-In every format the result has each key once, and includes the line of each job if the text shows it.
+In every format the result has each key once, and includes the lines of jobs and other entries if the text shows them.
 """
 
 import re
@@ -15,14 +15,16 @@ from hourbell.core.values.strict_json import NotJson, parse_json
 Format = Literal["toml", "yaml", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-# First the tokens that may hide a table's header; last the header itself, at the beginning of a line.
-_SKIPPED_OR_JOB = re.compile(
+# First the tokens that may hide a table's header; last the headers themselves, at the beginning of a line.
+_SKIPPED_OR_HEADER = re.compile(
     r'"""(?:[^\\"]++|\\.|"{1,2}(?!"))*+"{3,5}'
     r"|'''(?:[^']++|'{1,2}(?!'))*+'{3,5}"
     r'|"(?:[^\\"\n]++|\\.)*+"'
     r"|'[^'\n]*+'"
     r"|\#[^\n]*+"
-    r"|^[ \t]*\[\[[ \t]*(?:job|\"job\"|'job')[ \t]*\]\]",
+    r"|^[ \t]*\[\[[ \t]*(?P<job>job|\"job\"|'job')[ \t]*\]\]"
+    r"|^[ \t]*\[\[?[ \t]*(?P<table>channels|alert_policies)[ \t]*\.[ \t]*"
+    r"(?P<quote>[\"']?)(?P<name>[\w-]++)(?P=quote)[ \t]*[\].]",
     re.DOTALL | re.MULTILINE,
 )
 MAX_KEY_NAMES = 32  # of a dotted key; tomllib takes the square of their number in time and memory
@@ -43,10 +45,14 @@ _TOML_POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)
 
 @dataclass(frozen=True, slots=True)
 class FileValues:
-    """Parsed values. `lines` has the line of each job, counted from 1; it is empty if the text does not show them."""
+    """Parsed values. `lines` has the line of each job, counted from 1; it is empty if the text does not show them.
+
+    `entry_lines` has those of channels and alert policies that the text shows, by table and name.
+    """
 
     values: Mapping[str, object]
     lines: tuple[int, ...] = field(default=())
+    entry_lines: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 class NotReadable(ValueError):
@@ -64,12 +70,12 @@ def read_text(text: str, format: Format) -> FileValues:  # noqa: A002
         case "toml":
             return _read_toml(text)
         case "yaml":
-            values, lines = read_yaml(text, NotReadable)
+            values, lines, entry_lines = read_yaml(text, NotReadable)
         case "json":
-            values, lines = _read_json(text), ()
+            values, lines, entry_lines = _read_json(text), (), {}
     if not isinstance(values, dict):
         raise NotReadable("a jobs file holds the key job with a list of jobs", 1)
-    return FileValues(values, lines)
+    return FileValues(values, lines, entry_lines)
 
 
 def _read_toml(text: str) -> FileValues:
@@ -87,8 +93,8 @@ def _read_toml(text: str) -> FileValues:
     except ValueError:  # Python's error for a number with thousands of digits
         raise NotReadable("a number in it is too long; write it as a text") from None
     jobs = values.get("job")
-    lines = _lines_of_jobs(text)
-    return FileValues(values, lines if isinstance(jobs, list) and len(jobs) == len(lines) else ())
+    lines, entry_lines = _lines_of_headers(text)
+    return FileValues(values, lines if isinstance(jobs, list) and len(jobs) == len(lines) else (), entry_lines)
 
 
 def _check_dotted_keys(text: str) -> None:
@@ -108,15 +114,21 @@ def _check_dotted_keys(text: str) -> None:
                 parts, after_dot = 0, False
 
 
-def _lines_of_jobs(text: str) -> tuple[int, ...]:
-    lines = []
+def _lines_of_headers(text: str) -> tuple[tuple[int, ...], dict[tuple[str, str], int]]:
+    """Return the lines of jobs, and the first line of each channel and alert policy."""
+    jobs: list[int] = []
+    entries: dict[tuple[str, str], int] = {}
     line, seen = 1, 0
-    for found in _SKIPPED_OR_JOB.finditer(text):
-        if found[0].endswith("]]") and found[0].lstrip(" \t").startswith("[["):
-            line += text.count("\n", seen, found.start())
-            seen = found.start()
-            lines.append(line)
-    return tuple(lines)
+    for found in _SKIPPED_OR_HEADER.finditer(text):
+        if not (found["job"] or found["table"]):
+            continue
+        line += text.count("\n", seen, found.start())
+        seen = found.start()
+        if found["job"]:
+            jobs.append(line)
+        else:
+            entries.setdefault((found["table"], found["name"]), line)
+    return tuple(jobs), entries
 
 
 def _read_json(text: str) -> object:

@@ -24,8 +24,14 @@ class Refusal(Protocol):
     def __call__(self, message: str, line: int | None = None) -> Exception: ...
 
 
-def read_yaml(text: str, refusal: Refusal) -> tuple[object, tuple[int, ...]]:
-    """Return the value, and the lines where the entries of the list `job` begin; raise errors made by `refusal`."""
+EntryLines = dict[tuple[str, str], int]
+
+
+def read_yaml(text: str, refusal: Refusal) -> tuple[object, tuple[int, ...], EntryLines]:
+    """Return the value, the lines where the entries of the list `job` begin, and those of the entries of other tables.
+
+    Errors are made by `refusal`.
+    """
     try:
         import yaml  # type: ignore[import-untyped]  # slow to load, and most files are TOML
     except ImportError:
@@ -38,10 +44,10 @@ def read_yaml(text: str, refusal: Refusal) -> tuple[object, tuple[int, ...]]:
         _check_events(yaml, text, no)
         root = yaml.compose(text, Loader=yaml.BaseLoader)
         if root is None:
-            return {}, ()
+            return {}, (), {}
         _check_size(yaml, root, no)
         reader = _Reader(yaml, no)
-        return reader.value(root), _lines_of_jobs(yaml, root)
+        return reader.value(root), _lines_of_jobs(yaml, root), _lines_of_entries(yaml, root)
     except yaml.MarkedYAMLError as error:
         hint = _hint(f"{error.context} {error.problem}")
         raise no(f"this is not YAML: {error.problem}{hint}", error.problem_mark or error.context_mark) from None
@@ -105,6 +111,16 @@ def _lines_of_jobs(yaml: Any, root: Any) -> tuple[int, ...]:
         if key.value == "job" and isinstance(value, yaml.SequenceNode):
             return tuple(each.start_mark.line + 1 for each in value.value)
     return ()
+
+
+def _lines_of_entries(yaml: Any, root: Any) -> EntryLines:
+    """Return the lines of the entries of each mapping at the top, by key and name."""
+    found: EntryLines = {}
+    for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
+        for name, _ in value.value if isinstance(value, yaml.MappingNode) else ():
+            if isinstance(key, yaml.ScalarNode) and isinstance(name, yaml.ScalarNode):
+                found[key.value, name.value] = name.start_mark.line + 1
+    return found
 
 
 class _Reader:

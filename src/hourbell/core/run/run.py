@@ -32,6 +32,11 @@ def manual_run_id(job_id: UUID, key: str) -> UUID:
     return uuid5(job_id, f"manual:{key}")
 
 
+def first_run_id(job_id: UUID) -> UUID:
+    """Compute the id of the run that a job gets when it is created. No key of a caller leads to it."""
+    return uuid5(job_id, "first")
+
+
 def jitter_of(job_id: UUID, scheduled_at: datetime, max_jitter: timedelta) -> timedelta:
     """Return how long after its scheduled time a run becomes ready: deterministic, and uniform in [0, max_jitter)."""
     digest = blake2b(f"{job_id}:{_microseconds(scheduled_at)}".encode(), digest_size=8).digest()

@@ -256,7 +256,20 @@ from hourbell.runs r
 where r.id = :id
 
 -- name: alert_policies
-select name, definition::text as definition, updated_at, updated_by from hourbell.alert_policies order by name
+select name, definition::text as definition, managed_by, source, updated_at, updated_by
+from hourbell.alert_policies order by name
+
+-- name: lock_alert_policies
+select name, definition::text as definition, managed_by, source, updated_at, updated_by
+from hourbell.alert_policies order by name for update
+
+-- name: jobs_of_policies
+-- Some of the jobs that name these policies, without the jobs of these names.
+select j.alert_policy, j.name
+from hourbell.jobs j
+where j.alert_policy = any(:policies::text[]) and j.deleted_at is null and not (j.name = any(:names::text[]))
+order by j.name
+limit :limit
 
 -- name: policy_names
 select name from hourbell.alert_policies order by name
@@ -273,36 +286,47 @@ order by j.name
 limit :limit
 
 -- name: lock_alert_policy
-select name, definition::text as definition, updated_at, updated_by
+select name, definition::text as definition, managed_by, source, updated_at, updated_by
 from hourbell.alert_policies where name = :name for update
 
+-- name: insert_alert_policy
+insert into hourbell.alert_policies (name, definition, managed_by, source, updated_at, updated_by)
+values (:name, :definition::jsonb, :managed_by, :source, :now, :by)
+on conflict do nothing
+returning name
+
 -- name: put_alert_policy
-insert into hourbell.alert_policies (name, definition, updated_at, updated_by)
-values (:name, :definition::jsonb, :now, :by)
-on conflict (name) do update
-set definition = excluded.definition, updated_at = excluded.updated_at, updated_by = excluded.updated_by
+update hourbell.alert_policies
+set definition = :definition::jsonb, managed_by = :managed_by, source = :source, updated_at = :now, updated_by = :by
+where name = :name
+returning name
 
 -- name: delete_alert_policy
 delete from hourbell.alert_policies where name = :name
 
 -- name: channels
-select name, type, config::text as config, origin, job_id, created_at, updated_at, updated_by
+select name, type, config::text as config, origin, job_id, managed_by, source, created_at, updated_at, updated_by
 from hourbell.channels order by name
 
+-- name: lock_channels
+select name, type, config::text as config, origin, job_id, managed_by, source, created_at, updated_at, updated_by
+from hourbell.channels order by name for update
+
 -- name: channel
-select name, type, config::text as config, origin, job_id, created_at, updated_at, updated_by
+select name, type, config::text as config, origin, job_id, managed_by, source, created_at, updated_at, updated_by
 from hourbell.channels where name = :name
 
 -- name: lock_channel
-select name, type, config::text as config, origin, job_id, created_at, updated_at, updated_by
+select name, type, config::text as config, origin, job_id, managed_by, source, created_at, updated_at, updated_by
 from hourbell.channels where name = :name for update
 
 -- name: put_channel
-insert into hourbell.channels (name, type, config, origin, job_id, created_at, updated_at, updated_by)
-values (:name, :type, :config::jsonb, :origin, :job_id, :now, :now, :by)
+insert into hourbell.channels (
+    name, type, config, origin, job_id, managed_by, source, created_at, updated_at, updated_by)
+values (:name, :type, :config::jsonb, :origin, :job_id, :managed_by, :source, :now, :now, :by)
 on conflict (name) do update
-set type = excluded.type, config = excluded.config, origin = excluded.origin, updated_at = excluded.updated_at,
-    updated_by = excluded.updated_by
+set type = excluded.type, config = excluded.config, origin = excluded.origin, managed_by = excluded.managed_by,
+    source = excluded.source, updated_at = excluded.updated_at, updated_by = excluded.updated_by
 
 -- name: delete_channel
 delete from hourbell.channels where name = :name

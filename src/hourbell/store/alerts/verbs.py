@@ -7,28 +7,36 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from hourbell.core.alerts.channel import ParsedChannel, StoredChannel, system_job
+from hourbell.core.alerts.channel import ParsedChannel, StoredChannel
 from hourbell.core.alerts.incident import Incident, WrongMove
 from hourbell.core.alerts.kinds import Event
 from hourbell.core.alerts.message import Message
-from hourbell.core.alerts.policy import DEFAULT_POLICY, AlertPolicy, channels_of, parse_policy, policy_to_body
-from hourbell.core.job.change import created
+from hourbell.core.alerts.policy import DEFAULT_POLICY, AlertPolicy, channels_of, parse_policy
 from hourbell.core.values.field_errors import BodyError
 from hourbell.sealing import Sealed
 from hourbell.store.alerts.messages import Messages, Step, plan_message
 from hourbell.store.alerts.rows import channel_of, incident_of, policies_of, update_values
+from hourbell.store.alerts.writing import (
+    MAX_CHANNEL_ROWS,
+    MAX_POLICY_ROWS,
+    OWN,
+    name_taken,
+    owner_of,
+    refuse_owned,
+    remove_channel,
+    remove_policy,
+    write_channel,
+    write_policy,
+)
 from hourbell.store.base import Wake
 from hourbell.store.control.actor import Actor
 from hourbell.store.control.auditing import audit
-from hourbell.store.control.changes import NewJob
-from hourbell.store.control.changing import insert_jobs
 from hourbell.store.control.secrets import insert_secrets
 from hourbell.store.control.session import Session, Sessions
 from hourbell.store.control.verbs import Verbs
 from hourbell.store.errors import Conflict, NameTaken
 from hourbell.store.rows import UNREADABLE, Row
 
-MAX_CHANNEL_ROWS, MAX_POLICY_ROWS = 100, 200  # every transaction of a watcher reads all of them
 _MAX_NAMED_JOBS = 5  # of a policy that cannot be deleted
 _NEWEST_AT, _NEWEST_ID = datetime(2200, 1, 1, tzinfo=UTC), UUID(int=2**128 - 1)
 
@@ -41,6 +49,8 @@ class ChannelView:
     created_at: datetime
     updated_at: datetime
     updated_by: str
+    managed_by: str = "api"
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,8 @@ class PolicyView:
     policy: AlertPolicy
     updated_at: datetime
     updated_by: str
+    managed_by: str = "api"
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,32 +105,31 @@ class AlertVerbs(Verbs):
         return next(map(_channel_view, await self._sessions.fetch("channel", name=name)), None)
 
     async def put_channel(
-        self, name: str, parsed: ParsedChannel, job_id: UUID, sealed: Callable[[UUID], Sequence[Sealed]], actor: Actor
+        self,
+        name: str,
+        parsed: ParsedChannel,
+        job_id: UUID,
+        sealed: Callable[[UUID], Sequence[Sealed]],
+        actor: Actor,
+        *,
+        take_over: bool = False,
     ) -> tuple[ChannelView, bool]:
         """Create a channel, or replace all of it with its secrets; return it, and True if it is new.
 
         `job_id` is that of its system job, if it is new; `sealed` seals its secrets for the id of the job. Messages
-        that wait are sent to the new address. `Conflict` if a job has the name that its system job needs.
+        that wait are sent to the new address. `Conflict` if a job has the name that its system job needs, or if a jobs
+        file manages the channel and it is not taken over.
         """
 
         async def put(session: Session) -> tuple[ChannelView, bool]:
             before = await session.fetch_one("lock_channel", name=name)
+            refuse_owned(before, "channel", take_over=take_over)
             own = job_id if before is None else before["job_id"]
-            if before is None:
-                if len(await session.fetch("channels")) >= MAX_CHANNEL_ROWS:
-                    raise Conflict("too_many_channels", f"there are {MAX_CHANNEL_ROWS} channels; delete one first")
-                definition = system_job(name)
-                try:
-                    await session.refuse_taken_name(definition.name, own)
-                except NameTaken:
-                    raise _name_taken(definition.name) from None
-                await insert_jobs(session, [NewJob(own, created(definition, actor.at))], actor)
+            if before is None and len(await session.fetch("channels")) >= MAX_CHANNEL_ROWS:
+                raise Conflict("too_many_channels", f"there are {MAX_CHANNEL_ROWS} channels; delete one first")
+            await write_channel(session, name, parsed, own, before, OWN, actor)
             await session.execute("delete_secrets", job_ids=[own])
             await insert_secrets(session, sealed(own), actor.at)
-            await session.execute("put_channel", **_channel_values(name, parsed, own, actor))
-            after = {"type": parsed.type, "config": dict(parsed.config), "secrets": sorted(parsed.secrets)}
-            action = "channel.create" if before is None else "channel.edit"
-            await audit(session, actor, action, name, None if before is None else _audited(before), after)
             row = await session.fetch_one("channel", name=name)
             assert row is not None  # it was written above
             return _channel_view(row), before is None
@@ -126,7 +137,7 @@ class AlertVerbs(Verbs):
         try:
             return await self._act(put, actor)
         except NameTaken:
-            raise _name_taken(system_job(name).name) from None
+            raise name_taken(name) from None
 
     async def edit_channel(
         self,
@@ -137,50 +148,48 @@ class AlertVerbs(Verbs):
         *,
         removed: Collection[str],
         expect: datetime,
+        take_over: bool = False,
     ) -> ChannelView:
         """Change a channel. Secrets stay, except those that are given again, and the removed ones.
 
-        `Conflict` if there is none, or if it was changed after `expect`.
+        `Conflict` if there is none, if it was changed after `expect`, or if a jobs file manages it and it is not taken
+        over.
         """
 
         async def edit(session: Session) -> ChannelView:
             before = await session.fetch_one("lock_channel", name=name)
             if before is None:
                 raise Conflict("no_such_channel", f"there is no channel {name!r}")
+            refuse_owned(before, "channel", take_over=take_over)
             if before["updated_at"] != expect:
                 raise Conflict("channel_changed", "the channel has just been changed; try again")
             for field in {*removed, *(each.field for each in sealed)}:
                 await session.execute("remove_secrets", job_id=before["job_id"], field=field)
             await insert_secrets(session, sealed, actor.at)
-            await session.execute("put_channel", **_channel_values(name, parsed, before["job_id"], actor))
-            after = {"type": parsed.type, "config": dict(parsed.config), "secrets": sorted(parsed.secrets)}
-            await audit(session, actor, "channel.edit", name, _audited(before), after)
+            await write_channel(session, name, parsed, before["job_id"], before, OWN, actor)
             row = await session.fetch_one("channel", name=name)
             assert row is not None  # it was written above
             return _channel_view(row)
 
         return await self._act(edit, actor)
 
-    async def delete_channel(self, name: str, actor: Actor, *, force: bool = False) -> bool:
+    async def delete_channel(self, name: str, actor: Actor, *, force: bool = False, take_over: bool = False) -> bool:
         """Delete a channel with its secrets; its waiting messages are cancelled. False if there is none.
 
-        `Conflict` if a policy names it, unless it is forced.
+        `Conflict` if a policy names it, unless it is forced, or if a jobs file manages it, unless it is taken over.
         """
 
         async def delete(session: Session) -> bool:
             row = await session.fetch_one("lock_channel", name=name)
             if row is None:
                 return False
+            refuse_owned(row, "channel", take_over=take_over)
             policies = policies_of(list(await session.fetch("alert_policies")))
             users = [each for each, policy in policies.items() if name in channels_of(policy)]
             if users and not force:
                 named = ", ".join(users)
                 raise Conflict("channel_in_use", f"these alert policies name it: {named}; change them first, or force")
-            await session.cancel_waiting([row["job_id"]], actor.at, every_kind=True)
-            await session.execute("delete_secrets", job_ids=[row["job_id"]])
-            await session.execute("delete_channel", name=name)
-            await session.execute("mark_deleted", ids=[row["job_id"]], now=actor.at)
-            await audit(session, actor, "channel.delete", name, before=_audited(row))
+            await remove_channel(session, row, actor)
             return True
 
         return await self._act(delete, actor)
@@ -202,8 +211,13 @@ class AlertVerbs(Verbs):
         found = (_policy_view(row) for row in await self._sessions.fetch("alert_policies"))
         return [view for view in found if view is not None]
 
-    async def put_policy(self, name: str, policy: AlertPolicy, actor: Actor) -> tuple[PolicyView, bool]:
-        """Create or replace a policy; return it, and True if it is new. `Conflict` if it names an unknown channel."""
+    async def put_policy(
+        self, name: str, policy: AlertPolicy, actor: Actor, *, take_over: bool = False
+    ) -> tuple[PolicyView, bool]:
+        """Create or replace a policy; return it, and True if it is new.
+
+        `Conflict` if it names an unknown channel, or if a jobs file manages it and it is not taken over.
+        """
 
         async def put(session: Session) -> tuple[PolicyView, bool]:
             known = {row["name"] for row in await session.fetch("channels")}
@@ -211,33 +225,30 @@ class AlertVerbs(Verbs):
                 hint = "create it first: hourbell channel create"
                 raise Conflict("no_such_channel", f"there is no channel {', '.join(unknown)}; {hint}")
             before = await session.fetch_one("lock_alert_policy", name=name)
+            refuse_owned(before, "alert policy", take_over=take_over)
             if before is None and len(await session.fetch("alert_policies")) >= MAX_POLICY_ROWS:
                 raise Conflict("too_many_alert_policies", f"there are {MAX_POLICY_ROWS} policies; delete one first")
-            body = policy_to_body(policy)
-            values = {"name": name, "definition": json.dumps(body), "now": actor.at, "by": actor.by}
-            await session.execute("put_alert_policy", **values)
-            action = "alert_policy.create" if before is None else "alert_policy.edit"
-            old = None if before is None else _readable(before["definition"])
-            await audit(session, actor, action, name, old, body)
+            await write_policy(session, name, policy, before, OWN, actor)
             return PolicyView(name, policy, actor.at, actor.by), before is None
 
         return await self._act(put, actor)
 
-    async def delete_policy(self, name: str, actor: Actor, *, force: bool = False) -> bool:
+    async def delete_policy(self, name: str, actor: Actor, *, force: bool = False, take_over: bool = False) -> bool:
         """Delete a policy. False if there is none.
 
         `Conflict` if jobs name it, unless it is forced: `default` applies to them then. `default` itself may always be
-        deleted, because the built-in one takes its place.
+        deleted, because the built-in one takes its place. `Conflict`, too, if a jobs file manages it and it is not
+        taken over.
         """
 
         async def delete(session: Session) -> bool:
             row = await session.fetch_one("lock_alert_policy", name=name)
             if row is None:
                 return False
+            refuse_owned(row, "alert policy", take_over=take_over)
             if name != DEFAULT_POLICY and not force:
                 _refuse_use(await session.fetch("jobs_of_policy", name=name, limit=_MAX_NAMED_JOBS))
-            await session.execute("delete_alert_policy", name=name)
-            await audit(session, actor, "alert_policy.delete", name, before=_readable(row["definition"]))
+            await remove_policy(session, row, actor)
             return True
 
         return await self._act(delete, actor)
@@ -310,17 +321,8 @@ def _refuse_use(jobs: Sequence[Row]) -> None:
     raise Conflict("alert_policy_in_use", f"{those}: {names}; {advice}")
 
 
-def _name_taken(name: str) -> Conflict:
-    return Conflict("name_taken", f"a job has the name {name}, which this channel needs; rename the job")
-
-
-def _channel_values(name: str, parsed: ParsedChannel, job_id: UUID, actor: Actor) -> dict[str, Any]:
-    values: dict[str, Any] = {"name": name, "type": parsed.type, "config": json.dumps(dict(parsed.config))}
-    return values | {"origin": parsed.origin, "job_id": job_id, "now": actor.at, "by": actor.by}
-
-
 def _channel_view(row: Row) -> ChannelView:
-    return ChannelView(channel_of(row), row["created_at"], row["updated_at"], row["updated_by"])
+    return ChannelView(channel_of(row), row["created_at"], row["updated_at"], row["updated_by"], *owner_of(row))
 
 
 def _policy_view(row: Row) -> PolicyView | None:
@@ -328,19 +330,7 @@ def _policy_view(row: Row) -> PolicyView | None:
         policy = parse_policy(json.loads(row["definition"]))
     except (BodyError, *UNREADABLE):
         return None
-    return PolicyView(row["name"], policy, row["updated_at"], row["updated_by"])
-
-
-def _audited(row: Row) -> dict[str, Any]:
-    """Return a channel for the audit; its config holds no secret."""
-    return {"type": row["type"], "config": _readable(row["config"])}
-
-
-def _readable(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except UNREADABLE:
-        return None
+    return PolicyView(row["name"], policy, row["updated_at"], row["updated_by"], *owner_of(row))
 
 
 def _state(incident: Incident) -> dict[str, Any]:

@@ -87,7 +87,9 @@ def compare(
     names = set(bundle.names)
     undefined = [row for row in rows if row["name"] not in names]
     refuse_to_prune(undefined, may_change)
-    entries = compared(bundle.entries, rows, allowed, may_change, take_over=bundle.take_over, abandoned=abandoned)
+    entries = compared(
+        bundle.entries, rows, allowed, may_change, take_over=bundle.take_over, abandoned=abandoned, keep=bundle.keep
+    )
     return Comparison(bundle, entries, {row["name"]: row for row in rows}, undefined, state)
 
 
@@ -141,7 +143,7 @@ def _edit_action(step: ChangedJob) -> str:
     return "job.edit" if (old.managed_by, old.source) == (new.managed_by, new.source) else "job.take_over"
 
 
-def state_of(rows: Iterable[Row], secrets: Iterable[UUID]) -> str:
-    """Return a hash of job versions and secrets, which changes if any of them does."""
+def state_of(rows: Iterable[Row], secrets: Iterable[UUID], alerts: Iterable[str] = ()) -> str:
+    """Return a hash of job versions, secrets and the states of channels and policies, which changes if any does."""
     jobs = sorted(f"{row['id']}:{row['version']}" for row in rows)
-    return hashlib.sha256("\n".join([*jobs, "", *sorted(map(str, secrets))]).encode()).hexdigest()[:32]
+    return hashlib.sha256("\n".join([*jobs, "", *sorted(map(str, secrets)), *alerts]).encode()).hexdigest()[:32]

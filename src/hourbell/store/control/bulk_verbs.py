@@ -6,6 +6,9 @@ from datetime import timedelta
 from uuid import UUID
 
 from hourbell.core.job.definition import Definition
+from hourbell.core.run.run import first_run_id
+from hourbell.store.alerts.applying import decide_alerts, jobs_of_undefined, read_alerts, write_alerts
+from hourbell.store.alerts.bundle import ChannelSecrets
 from hourbell.store.control.actor import Actor
 from hourbell.store.control.applying import Decision, compare, decide, of_other_programs, state_of
 from hourbell.store.control.auditing import audit
@@ -20,7 +23,7 @@ from hourbell.store.control.bundles import (
     any_job,
 )
 from hourbell.store.control.changes import ChangedJob, NewJob
-from hourbell.store.control.changing import delete_jobs, insert_jobs, write_changes
+from hourbell.store.control.changing import add_manual_run, delete_jobs, insert_jobs, write_changes
 from hourbell.store.control.importing import (
     compared,
     count_results,
@@ -124,6 +127,7 @@ class BulkVerbs(Verbs):
         actor: Actor,
         *,
         secrets: Sequence[NewSecret] = (),
+        channel_secrets: Sequence[ChannelSecrets] = (),
         expect: str | None = None,
         rights: Rights = MAY_CHANGE_ALL,
         dry_run: bool = False,
@@ -133,13 +137,18 @@ class BulkVerbs(Verbs):
         Jobs are identified by name, and refused, as in an import; if one is refused, nothing is changed. With
         `heard_since`, a job of another program becomes the owner's if no node with a heartbeat since then defines it,
         which is decided in the same transaction. An operator's pause stays; the owner's own pause ends if the bundle
-        enables the job. `secrets` belong to jobs in the bundle. Raises `Conflict` if the state is not `expect`, or a
-        job may not be deleted. A dry run changes nothing.
+        enables the job. `secrets` belong to jobs in the bundle, and `channel_secrets` to its channels. Channels and
+        alert policies are treated as jobs are; a channel that a remaining policy names is not deleted. Raises
+        `Conflict` if the state is not `expect`, or a job may not be deleted. A new job with `run_on_create` gets a
+        manual run that is ready now. A dry run changes nothing.
         """
 
         async def apply_bundle(session: Session) -> Applied:
             rows = await session.lock_jobs_of_bundle(bundle)
-            state = state_of(rows, await secret_ids(session, [row["id"] for row in rows], actor.at))
+            alerts = bundle.alerts
+            stored = None if alerts is None else await read_alerts(session, actor, lock=not dry_run)
+            ids = await secret_ids(session, [row["id"] for row in rows], actor.at)
+            state = state_of(rows, ids, () if stored is None or alerts is None else stored.state(bundle, alerts))
             if expect not in (None, state):
                 raise Conflict("plan_outdated", "these jobs have changed since the plan was made; make a new plan")
             abandoned: set[UUID] = set()
@@ -151,14 +160,24 @@ class BulkVerbs(Verbs):
             if bundle.any_policy:
                 unknown = await unknown_policies(session, (each.definition.alert_policy for each in bundle.entries))
             else:
-                comparison = replace(comparison, entries=await with_known_policies(session, comparison.entries))
+                defined = () if alerts is None else [each.name for each in alerts.policies]
+                entries = await with_known_policies(session, comparison.entries, defined)
+                comparison = replace(comparison, entries=entries)
             to_change = rows_to_change(comparison.entries)
             progress = await session.progress_of(to_change)
             headers = await current_headers(session, [row["id"] for row in to_change])
             decision = decide(comparison, progress, headers, rights.moving, actor.at)
-            if not dry_run and not decision.applied.refused and (secrets or not decision.is_empty):
+            applied = replace(decision.applied, unknown_policies=unknown)
+            if stored is not None and alerts is not None:
+                users = await jobs_of_undefined(session, bundle, alerts, stored, rows)
+                applied = replace(applied, alerts=decide_alerts(bundle, alerts, stored, users))
+            if dry_run or applied.refused or applied.alerts.refused:
+                return applied
+            if stored is not None and alerts is not None and (channel_secrets or not applied.alerts.is_empty):
+                await write_alerts(session, bundle, alerts, stored, applied.alerts, channel_secrets, actor)
+            if secrets or not decision.is_empty:
                 await _write(session, decision, bundle, secrets, actor)
-            return replace(decision.applied, unknown_policies=unknown)
+            return applied
 
         return await (self._sessions.snapshot(apply_bundle) if dry_run else self._act_by_name(apply_bundle, actor))
 
@@ -177,3 +196,7 @@ async def _write(
     await write_secrets(session, secrets, actor.at)
     for entry in decision.audit_entries(secrets):
         await audit(session, actor, *entry)
+    run_now = {entry.job_id for entry in bundle.entries if entry.run_on_create}
+    for job in decision.new:
+        if job.job_id in run_now:
+            await add_manual_run(session, job.after, first_run_id(job.job_id), actor)

@@ -13,7 +13,9 @@ from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.secret_headers import OriginChange
 from hourbell.core.values.field_errors import FieldError
 from hourbell.sealing import Sealed
+from hourbell.store.alerts.bundle import AlertBundle, AppliedAlerts
 
+APP = "app"  # managed_by of jobs that a program creates at run time
 STAY = OriginChange()  # a job with secret headers keeps its origin
 
 
@@ -32,15 +34,20 @@ class Rights:
 
 
 MAY_CHANGE_ALL = Rights()
+NO_ALERTS = AppliedAlerts()
 
 
 @dataclass(frozen=True, slots=True)
 class JobEntry:
-    """A job to import, with the id it gets if it is new, and the fields of the secrets that come with it."""
+    """A job to import, with the id it gets if it is new, and the fields of the secrets that come with it.
+
+    With `run_on_create`, a bundle also adds a run that is ready now if the job is new.
+    """
 
     definition: Definition
     job_id: UUID
     secret_fields: frozenset[str] = frozenset()
+    run_on_create: bool = False
 
 
 class Imported(StrEnum):
@@ -68,9 +75,11 @@ class ImportResult:
 class Bundle:
     """The jobs of one owner, applied together. The definitions already name the owner.
 
-    With `prune`, jobs of the owner that are not in the bundle are deleted. With `take_over`, jobs with these names that
-    others own become the owner's. With `heard_since`, so do jobs of other programs that are defined by no node with a
-    heartbeat since then. With `any_policy`, jobs may name alert policies that do not exist, which the answer lists.
+    With `prune`, jobs of the owner that are not in the bundle are deleted. With `keep`, existing jobs of the owner stay
+    as they are. With `take_over`, jobs with these names that others own become the owner's. With `heard_since`, so do
+    jobs of other programs that are defined by no node with a heartbeat since then. `alerts` has the channels and alert
+    policies of the owner, for which the same holds; None leaves all of them alone. With
+    `any_policy`, jobs may name alert policies that do not exist, which the answer lists.
     """
 
     entries: Sequence[JobEntry]
@@ -79,6 +88,8 @@ class Bundle:
     prune: bool = False
     take_over: bool = False
     heard_since: datetime | None = None
+    keep: bool = False
+    alerts: AlertBundle | None = None
     any_policy: bool = False
 
     @property
@@ -119,6 +130,7 @@ class Applied:
     jobs: tuple[AppliedJob, ...]  # in the order of the bundle
     undefined: tuple[Job, ...]
     state: str
+    alerts: AppliedAlerts = NO_ALERTS
     unknown_policies: frozenset[str] = frozenset()
 
     @property

@@ -12,10 +12,17 @@ from hourbell.core.job.definition import Job
 from hourbell.core.values.ids import parse_id
 from hourbell.store.control.actor import Actor
 from hourbell.store.control.auditing import audit
-from hourbell.store.control.changes import ChangedJob, NewJob, check_version, old_version, unsaved_versions
+from hourbell.store.control.changes import (
+    ChangedJob,
+    NewJob,
+    check_version,
+    manual_run,
+    old_version,
+    unsaved_versions,
+)
 from hourbell.store.control.secrets import leave_headers
 from hourbell.store.control.session import Session
-from hourbell.store.engine.batch import Batch
+from hourbell.store.engine.batch import Batch, RunRow
 from hourbell.store.errors import Conflict, NoSuchJob, SystemJob
 from hourbell.store.lists.query import JobView
 from hourbell.store.lists.views import job_view
@@ -83,6 +90,13 @@ async def save_current(session: Session, job: Job, row: Row) -> None:
     if row["saved_version"] != row["version"]:
         version = (job.id, job.version, definition_text(job.definition), row["updated_at"])
         await session.insert_versions([version], "sql")
+
+
+async def add_manual_run(session: Session, job: Job, run_id: UUID, actor: Actor, payload: object = None) -> None:
+    """Add a manual run that is ready now, with its audit row, unless a run has this id."""
+    new = RunRow.of(job, manual_run(job, run_id, actor.at), payload)
+    if await session.insert_runs([new], actor.at):
+        await audit(session, actor, "job.trigger", job.id, after={"run": str(run_id)})
 
 
 async def delete_jobs(session: Session, ids: Sequence[UUID], now: datetime) -> None:

@@ -17,7 +17,7 @@ from hourbell.core.job.same import same_definition
 from hourbell.core.job.secret_headers import OriginChange, header_name
 from hourbell.core.job.target import TargetError
 from hourbell.core.schedule import ScheduleError
-from hourbell.store.control.bundles import Imported, ImportResult, JobEntry, owner_text
+from hourbell.store.control.bundles import APP, Imported, ImportResult, JobEntry, owner_text
 from hourbell.store.control.changes import ChangedJob, NewJob, edited_job, with_lane
 from hourbell.store.control.secrets import HeadersByJob
 from hourbell.store.errors import Conflict, SystemJob
@@ -45,12 +45,13 @@ def compared(
     *,
     take_over: bool = False,
     abandoned: Container[UUID] = (),
+    keep: bool = False,
 ) -> list[ImportResult | Wanted]:
     """Compare each entry with the job of its name: refused and unchanged ones are settled, the others are to be
     written.
 
     `allowed` raises a TargetError for a target that this database cannot run. With `take_over`, jobs of other owners
-    are treated like the owner's own, and so are those in `abandoned`.
+    are treated like the owner's own, and so are those in `abandoned`. With `keep`, the owner's own are left alone.
     """
     found = {row["name"]: row for row in rows}
     seen: set[str] = set()
@@ -62,7 +63,8 @@ def compared(
             continue
         seen.add(name)
         row = found.get(name)
-        results.append(_compared(entry, row, allowed, may_change, take_over=take_over, abandoned=abandoned))
+        found_job = _compared(entry, row, allowed, may_change, take_over=take_over, abandoned=abandoned, keep=keep)
+        results.append(found_job)
     return results
 
 
@@ -74,6 +76,7 @@ def _compared(
     *,
     take_over: bool,
     abandoned: Container[UUID],
+    keep: bool,
 ) -> ImportResult | Wanted:
     name = entry.definition.name
     owner = owner_text(entry.definition.managed_by, entry.definition.source)
@@ -85,6 +88,8 @@ def _compared(
     if theirs != owner and not take_over and not is_abandoned:
         message = f"the job belongs to {theirs}; delete it there, or use another name"
         return ImportResult(name, Imported.REFUSED, code="owned_by_another", message=message, owner=theirs)
+    if row is not None and keep and theirs == owner:
+        return ImportResult(name, Imported.UNCHANGED, row["id"], row["version"])
     try:
         definition = allowed(with_lane(entry.definition))
     except TargetError as error:
@@ -92,7 +97,10 @@ def _compared(
     if row is None:
         return Wanted(definition, entry.job_id, None, entry.secret_fields)
     job = job_of(row)
-    own_pauses = (owner, theirs) if is_abandoned else (owner,)
+    if entry.definition.managed_by == APP:
+        own_pauses: tuple[str, ...] = ()  # the program called `pause`, and it calls `resume`
+    else:
+        own_pauses = (owner, theirs) if is_abandoned else (owner,)
     if definition.enabled and not job.definition.enabled and row["paused_by"] not in own_pauses:
         definition = replace(definition, enabled=False)  # a pause by somebody else stays
     if job.error is None and same_definition(definition, job.definition):

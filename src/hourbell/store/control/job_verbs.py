@@ -7,12 +7,13 @@ from uuid import UUID
 from hourbell.core.job.change import created, paused, resumed
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.secret_headers import OriginChange
+from hourbell.core.run.run import first_run_id
 from hourbell.sealing import Sealed
 from hourbell.store.control.actor import Actor
 from hourbell.store.control.auditing import audit
 from hourbell.store.control.bundles import STAY, NewSecret
 from hourbell.store.control.changes import ChangedJob, NewJob, edited_job, refuse_purge, with_lane
-from hourbell.store.control.changing import delete_jobs, insert_jobs, lock_job, view_of, write_change
+from hourbell.store.control.changing import add_manual_run, delete_jobs, insert_jobs, lock_job, view_of, write_change
 from hourbell.store.control.policy_names import refuse_unknown_policy
 from hourbell.store.control.secrets import current_headers, insert_secrets, put_secrets, refuse_other_origin
 from hourbell.store.control.session import Session
@@ -23,11 +24,18 @@ from hourbell.store.rows import job_of
 
 class JobVerbs(Verbs):
     async def create_job(
-        self, definition: Definition, job_id: UUID, actor: Actor, *, secrets: Sequence[Sealed] = ()
+        self,
+        definition: Definition,
+        job_id: UUID,
+        actor: Actor,
+        *,
+        secrets: Sequence[Sealed] = (),
+        run_on_create: bool = False,
     ) -> JobView:
         """Store a new job, with its secrets, that fires from now on; return the existing job if it has the same id.
 
-        Raises `Conflict` if the name is taken, and `BodyError` if it names an alert policy that does not exist.
+        With `run_on_create` a new job also gets a manual run that is ready now. Raises `Conflict` if the name is taken,
+        and `BodyError` if it names an alert policy that does not exist.
         """
         new = NewJob(job_id, created(self._sessions.check_target(with_lane(definition)), actor.at))
 
@@ -37,6 +45,8 @@ class JobVerbs(Verbs):
             if await insert_jobs(session, [new], actor):  # else it exists: a response was lost
                 await insert_secrets(session, secrets, actor.at)
                 await audit(session, actor, "job.create", job_id, after=new.change.definition)
+                if run_on_create:
+                    await add_manual_run(session, new.after, first_run_id(job_id), actor)
             return await view_of(session, job_id)
 
         return await self._act(create, actor)

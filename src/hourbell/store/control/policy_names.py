@@ -35,11 +35,14 @@ async def refuse_unknown_policy(session: Session, definition: Definition, before
 
 
 async def with_known_policies(
-    session: Session, entries: Sequence[ImportResult | Wanted]
+    session: Session, entries: Sequence[ImportResult | Wanted], defined: Collection[str] = ()
 ) -> list[ImportResult | Wanted]:
-    """Return the entries; those that come to name a policy that does not exist are refused."""
+    """Return the entries; those that come to name a policy that does not exist are refused.
+
+    `defined` are policies that come with the entries.
+    """
     named = [each.definition.alert_policy for each in entries if isinstance(each, Wanted)]
-    unknown = await unknown_policies(session, named)
+    unknown = await unknown_policies(session, [name for name in named if name not in defined])
     return [
         await _refused(session, each) if isinstance(each, Wanted) and _comes_to_name(each, unknown) else each
         for each in entries

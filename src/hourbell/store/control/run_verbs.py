@@ -14,13 +14,12 @@ from hourbell.store.control.changes import (
     backfill_runs,
     before_cursor,
     check_pruned,
-    manual_run,
     refuse_cancel,
     refuse_discard,
     refuse_replay,
     replay_values,
 )
-from hourbell.store.control.changing import lock_job, save_current
+from hourbell.store.control.changing import add_manual_run, lock_job, save_current
 from hourbell.store.control.session import Session
 from hourbell.store.control.verbs import Verbs
 from hourbell.store.engine.batch import RunRow
@@ -34,9 +33,7 @@ class RunVerbs(Verbs):
         async def trigger(session: Session) -> Run:
             job, row = await lock_job(session, job_id)
             await save_current(session, job, row)
-            new = RunRow.of(job, manual_run(job, run_id, actor.at), payload)
-            if await session.insert_runs([new], actor.at):
-                await audit(session, actor, "job.trigger", job_id, after={"run": str(run_id)})
+            await add_manual_run(session, job, run_id, actor, payload)
             [run] = await session.fetch("run_by_id", id=run_id)
             return run_of(run)
 

@@ -54,6 +54,7 @@ from hourbell.store.postgres.hosts import check_writable
 from hourbell.store.postgres.planning import REFUSED, SQL, Write, plan_jobs, write_plans, write_together
 from hourbell.store.postgres.session import PostgresSessions
 from hourbell.store.postgres.settling import note_late, write_settlements, write_successes
+from hourbell.store.postgres.stalled_sessions import STALLED_AFTER, end_stalled_sessions
 from hourbell.store.rows import claimed_runs_of, columns, outage_of, run_of, secrets_of
 
 _FORGET = timedelta(days=1)
@@ -64,8 +65,9 @@ _SILENCE = 10  # seconds without a notification before the connection is tested
 
 
 class PostgresEngineStore:
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: Connections, *, stalled_after: timedelta = STALLED_AFTER) -> None:
         self._connections = connections
+        self._stalled_after = stalled_after
         self._listens = False
         self._next_plan_at: datetime | None = None  # as last seen; a job may be due sooner by now
 
@@ -239,6 +241,8 @@ class PostgresEngineStore:
     async def reap(
         self, now: datetime, limit: int, decide: Callable[[Run, datetime, int], Settlement]
     ) -> list[Settlement]:
+        async with self._connections.connection() as connection:
+            await end_stalled_sessions(connection, self._stalled_after)
         async with self._connections.transaction() as connection:
             rows = await connection.fetch(SQL["expired_leases"], now, limit)
             charged = [row["id"] for row in rows if row["crashes"]]

@@ -32,6 +32,7 @@ _LOST = (
     asyncpg.exceptions.DatabaseDroppedError,
     asyncpg.exceptions.IdleSessionTimeoutError,
     asyncpg.exceptions.IdleInTransactionSessionTimeoutError,
+    asyncpg.exceptions.TransactionTimeoutError,
 )
 # Without the last one, a server that is busy with a function does not notice that its client is gone.
 _SETTINGS = {

@@ -74,7 +74,7 @@ class _OwnLogin:
 
     async def settle(self, settled: SettledAttempt) -> bool:
         _check_open(self.connection)
-        await self.connection.execute(_SQL["step_back"])
+        await self.connection.execute(_step_back(self.connection))
         return not await write_settlements(self.connection, [settled])
 
 
@@ -91,9 +91,18 @@ class _OtherLogin:
 
     async def settle(self, settled: SettledAttempt) -> bool:
         _check_open(self.connection)
-        await self.connection.execute(_SQL["step_back"])
+        await self.connection.execute(_step_back(self.connection))
         self.nonce.is_said = True
         return bool(await self.connection.fetchval(_SQL["settle_run"], self.nonce.value, *settlement_values(settled)))
+
+
+def _step_back(connection: Any) -> str:
+    """Return the statements between the function's work and the settlement.
+
+    PostgreSQL 17 and later also end a session that stalls within a statement, whatever its login.
+    """
+    statements = _SQL["step_back"]
+    return f"{statements};\n{_SQL['limit_rest']}" if connection.get_server_version().major >= 17 else statements
 
 
 def _check_open(connection: Any) -> None:

@@ -9,6 +9,9 @@ set local statement_timeout = '30s';
 set local lock_timeout = '0';
 set local idle_in_transaction_session_timeout = '5s'
 
+-- name: limit_rest
+set local transaction_timeout = '30s'
+
 -- name: note_call
 insert into hourbell.function_calls (run_id, attempt, nonce_digest)
 select r.id, r.attempt, $3

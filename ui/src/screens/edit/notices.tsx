@@ -13,6 +13,11 @@ export function CopyNote({ job }: { job: JobDetail }) {
 
 export function Owned({ job, isTaken, onChange }: { job: JobDetail; isTaken: boolean; onChange: (isTaken: boolean) => void }) {
   const owner: Record<string, ReactNode> = {
+    app: (
+      <>
+        The application <code>{job.source}</code> created this job while it ran. Change it there.
+      </>
+    ),
     code: (
       <>
         This job is defined by the program <code>{job.source}</code>. Change it there.
@@ -26,6 +31,7 @@ export function Owned({ job, isTaken, onChange }: { job: JobDetail; isTaken: boo
     sql: 'This job is defined by plain SQL. Change it there.',
   }
   const after: Record<string, string> = {
+    app: 'the application can no longer change or delete it',
     code: 'the program’s own definition is ignored at its next start, and reported as a conflict, until the job is deleted here',
     file: 'the next apply of the file is refused, unless it takes the job over again and changes it back',
     sql: 'a later statement can change it again',

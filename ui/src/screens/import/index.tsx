@@ -70,17 +70,18 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
   const found = given.text.trim() ? converted.data : undefined
   const owner = found?.source ?? given.source
   const mayPrune = !!owner && found?.problems.length === 0
-  const wish = { jobs: found?.jobs ?? [], source: owner, prune: prune && mayPrune, take_over: takeOver }
+  const wish = { jobs: found?.jobs ?? [], channels: found?.channels ?? {}, alert_policies: found?.alert_policies ?? {}, source: owner, prune: prune && mayPrune, take_over: takeOver }
+  const hasWish = wish.jobs.length > 0 || wish.prune || Object.keys({ ...wish.channels, ...wish.alert_policies }).length > 0
   const plan = useQuery({
     queryKey: ['edit', 'apply', wish],
     queryFn: () => sendJson<Plan>('POST', '/jobs/apply', wish, { dry_run: true }),
-    enabled: !!found && (found.jobs.length > 0 || wish.prune),
+    enabled: !!found && hasWish,
     placeholderData: keepPreviousData,
     retry: false,
     gcTime: 60_000,
   })
   const isCurrent = given.text === text && given.format === format && !converted.isFetching && !plan.isFetching
-  const shown = found && (found.jobs.length > 0 || wish.prune) && !plan.error ? plan.data : undefined
+  const shown = found && hasWish && !plan.error ? plan.data : undefined
   const counts = shown && countPlan(shown)
   const changes = counts ? counts.create + counts.change + counts.delete : 0
   const guard = useLeaveGuard(text.trim() !== '' && !result, () => confirm({ title: 'Discard this import?', body: 'Nothing was applied.', action: 'Discard', isDanger: true }))
@@ -101,7 +102,7 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
   const apply = async () => {
     if (!shown || !counts || isBusy || !changes) return
     const what = describePlan(counts)
-    if (counts.delete > 0 && !(await confirm({ title: `${what[0]?.toUpperCase()}${what.slice(1)}?`, body: `Deleted: ${shown.deleted.map(({ name }) => name).slice(0, 20).join(', ')}${shown.deleted.length > 20 ? ', …' : ''}. Their waiting runs are cancelled; their history stays.`, action: 'Apply', isDanger: true }))) return
+    if (counts.delete > 0 && !(await confirm({ title: `${what[0]?.toUpperCase()}${what.slice(1)}?`, body: `Deleted: ${deletedNames(shown).slice(0, 20).join(', ')}${counts.delete > 20 ? ', …' : ''}. Their waiting runs are cancelled; their history stays.`, action: 'Apply', isDanger: true }))) return
     setBusy(true)
     setFailure(undefined)
     try {
@@ -216,7 +217,7 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
               </ul>
             </Card>
           )}
-          {Boolean(plan.error) && found && found.jobs.length > 0 && <Refused error={plan.error} names={found.jobs.map(({ name }) => String(name))} />}
+          {Boolean(plan.error) && found && hasWish && <Refused error={plan.error} names={found.jobs.map(({ name }) => String(name))} />}
           {shown && counts ? <PlanList plan={shown} /> : !text.trim() && <Teach />}
         </div>
       </div>
@@ -228,9 +229,9 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
               ? 'Reading…'
               : counts
                 ? changes
-                  ? `Will ${describePlan(counts)}${counts.none ? `; ${count(counts.none, 'job')} unchanged` : ''}`
+                  ? `Will ${describePlan(counts)}${counts.none ? `; ${counts.hasEntries ? count(counts.none, 'entry', 'entries') : count(counts.none, 'job')} unchanged` : ''}`
                   : 'Everything is as in the text'
-                : found && !found.jobs.length
+                : found && !hasWish
                   ? 'No job in this text'
                   : 'No plan'}
         </span>
@@ -278,12 +279,62 @@ function Refused({ error, names }: { error: unknown; names: readonly string[] })
   )
 }
 
+/** The names of what a plan deletes. */
+function deletedNames(plan: Plan): string[] {
+  const entries = entriesOf(plan).filter(({ action }) => action === 'delete')
+  return [...plan.deleted.map(({ name }) => name), ...entries.map(({ kind, name }) => `${kind} ${name}`)]
+}
+
+/** The channels and alert policies of a plan, each with what it is. */
+function entriesOf(plan: Plan) {
+  return [...plan.channels.map((each) => ({ ...each, kind: 'channel' })), ...plan.alert_policies.map((each) => ({ ...each, kind: 'alert policy' }))]
+}
+
+const ENTRY_ACTIONS: Readonly<Record<string, string>> = { create: '+ create', change: '~ change', delete: '− delete' }
+
+/** What becomes of the channels and alert policies. */
+function PlannedEntries({ plan, isDone }: { plan: Plan; isDone: boolean }) {
+  const shown = entriesOf(plan).filter(({ action, notes }) => action !== 'none' || notes.length > 0)
+  return shown.map(({ kind, name, action, fields, notes }) => (
+    <li key={`${kind} ${name}`} data-action={action}>
+      <div className="import-plan-head">
+        <span className="import-action">{action in ENTRY_ACTIONS ? `${ENTRY_ACTIONS[action]}${isDone ? 'd' : ''}` : '= keep'}</span>
+        <strong>
+          {kind} {name}
+        </strong>
+      </div>
+      {action === 'change' && <ChangedFields fields={fields} />}
+      {notes.map((note) => (
+        <p key={note} className="import-note">
+          {note}
+        </p>
+      ))}
+    </li>
+  ))
+}
+
+function ChangedFields({ fields }: { fields: Plan['jobs'][number]['fields'] }) {
+  return (
+    <dl className="import-fields">
+      {fields.map(({ field, before, after }) => (
+        <div key={field}>
+          <dt>{field}</dt>
+          <dd>
+            <del>{showValue(before)}</del> <span aria-hidden="true">→</span> <ins>{showValue(after)}</ins>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  )
+}
+
 function PlanList({ plan, isDone = false }: { plan: Plan; isDone?: boolean }) {
   const changed = plan.jobs.filter(({ action }) => action !== 'none')
   const same = plan.jobs.filter(({ action }) => action === 'none')
   return (
     <Card title={isDone ? 'Changes' : 'Plan'}>
       <ul className="import-plan">
+        <PlannedEntries plan={plan} isDone={isDone} />
         {plan.deleted.map((job) => (
           <li key={job.id} data-action="delete">
             <div className="import-plan-head">
@@ -305,18 +356,7 @@ function PlanList({ plan, isDone = false }: { plan: Plan; isDone?: boolean }) {
                 </span>
               )}
             </div>
-            {job.action === 'change' && (
-              <dl className="import-fields">
-                {job.fields.map(({ field, before, after }) => (
-                  <div key={field}>
-                    <dt>{field}</dt>
-                    <dd>
-                      <del>{showValue(before)}</del> <span aria-hidden="true">→</span> <ins>{showValue(after)}</ins>
-                    </dd>
-                  </div>
-                ))}
-              </dl>
-            )}
+            {job.action === 'change' && <ChangedFields fields={job.fields} />}
             {[...job.warnings.map(({ message }) => message), ...job.notes].map((note, index) => (
               <p key={index} className="import-note">
                 {note}
@@ -332,13 +372,13 @@ function PlanList({ plan, isDone = false }: { plan: Plan; isDone?: boolean }) {
           <p className="hb-muted">{same.map(({ name }) => name).join(', ')}</p>
         </details>
       )}
-      {!changed.length && !plan.deleted.length && !same.length && <p className="hb-muted">Nothing to do.</p>}
+      {!changed.length && !plan.deleted.length && !same.length && !entriesOf(plan).length && <p className="hb-muted">Nothing to do.</p>}
     </Card>
   )
 }
 
 function Results({ plan, path, onAgain }: { plan: Plan; path: readonly (readonly [string, string])[]; onAgain: () => void }) {
-  const secrets = plan.jobs.filter(({ generated_secret }) => generated_secret)
+  const secrets = [...plan.jobs, ...plan.channels].filter(({ generated_secret }) => generated_secret)
   const what = describePlan(countPlan(plan)).replace('create', 'created').replace('change', 'changed').replace('delete', 'deleted')
   return (
     <Screen

@@ -55,10 +55,11 @@ export function Channels() {
       await sendJson('DELETE', `/channels/${encodeURIComponent(name)}`)
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 409)) return toast({ text: errorText(error), tone: 'bad' })
-      const isForced = await confirm({ title: `Delete ${name} although it is in use?`, body: <p>{errorText(error)}</p>, action: `Delete ${name}`, isDanger: true })
-      if (!isForced) return
+      const isOwned = error.code === 'owned_by_another'
+      const title = isOwned ? `Delete ${name} although a jobs file manages it?` : `Delete ${name} although it is in use?`
+      if (!(await confirm({ title, body: <p>{errorText(error)}</p>, action: `Delete ${name}`, isDanger: true }))) return
       try {
-        await sendJson('DELETE', `/channels/${encodeURIComponent(name)}`, undefined, { force: true })
+        await sendJson('DELETE', `/channels/${encodeURIComponent(name)}`, undefined, isOwned ? { take_over: true } : { force: true })
       } catch (error) {
         return toast({ text: errorText(error), tone: 'bad' })
       }

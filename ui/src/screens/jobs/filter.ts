@@ -39,6 +39,7 @@ export const RESULT_OPTIONS = [
 export const OWNER_OPTIONS = [
   ['', 'Any owner'],
   ['api', 'owned by the API'],
+  ['app', 'owned by an application'],
   ['code', 'owned by code'],
   ['file', 'owned by a file'],
   ['sql', 'owned by SQL'],
