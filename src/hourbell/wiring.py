@@ -61,6 +61,7 @@ from hourbell.targets.task import Task, TaskTarget
 if TYPE_CHECKING:  # imported late, because only a server needs it
     from hourbell.api.access import Authenticator
     from hourbell.targets.channel.base import Channel
+    from hourbell.targets.channel.target import OwnChannels
     from hourbell.targets.http.dial import EgressPolicy as AnyPolicy
     from hourbell.targets.http.host_check import HostCheck
     from hourbell.targets.http.resolver import EgressPolicy
@@ -135,7 +136,7 @@ def _open_postgres(settings: Settings) -> Stores:
         secrets=SecretStore(sessions),
         audit_chain=AuditChainStore(sessions),
         alerts=AlertStore(sessions, public_url=settings.public_url or None),
-        alert_control=AlertVerbs(sessions),
+        alert_control=AlertVerbs(sessions, public_url=settings.public_url or None),
         transactions=functions,
         migrate=lambda: _or_unavailable(migrate(control)),
         status=lambda: _or_unavailable(status(control)),
@@ -191,7 +192,7 @@ def _open_sqlite(settings: Settings, on_lost: Callable[[StoreLost], None]) -> St
         secrets=SecretStore(sessions),
         audit_chain=AuditChainStore(sessions),
         alerts=AlertStore(sessions, public_url=settings.public_url or None),
-        alert_control=AlertVerbs(sessions),
+        alert_control=AlertVerbs(sessions, public_url=settings.public_url or None),
         transactions=transactions,
         migrate=lambda: migrate(writer),
         status=lambda: status(writer),
@@ -520,6 +521,31 @@ def _channel_target(settings: Settings, stores: Stores, keys: KeyRing | None, po
         keys=keys,
         user_agent=_user_agent(settings),
     )
+
+
+def build_own_channels(settings: Settings, stores: Stores) -> "OwnChannels":
+    """Build the channel target of a node in a program, with the keys and the mail server of its settings, if any."""
+    from hourbell.targets.channel.target import OwnChannels
+
+    try:
+        keys = _read_keys(settings)
+    except SettingsError as error:
+        log.warning("key_unusable", extra={"reason": str(error)})
+        keys = None
+    policy = build_egress_policy(settings, port=settings.http_addr.port)
+    return OwnChannels(
+        build_channels(settings),
+        stores.alerts.channel,
+        _http_transport(settings, policy),
+        keys=keys,
+        user_agent=_user_agent(settings),
+    )
+
+
+async def find_own_channels(stores: Stores, target: "OwnChannels", now: datetime) -> None:
+    """Let a node in a program serve the channels that it can deliver."""
+    channels = await stores.alerts.channels()
+    target.refresh(channels, await stores.secrets.sealed_secrets([each.job_id for each in channels], now))
 
 
 def loopback_follows_access(settings: Settings) -> bool:

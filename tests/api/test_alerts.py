@@ -159,6 +159,88 @@ async def test_an_incident_is_listed_with_its_messages_acknowledged_and_resolved
 
 
 async def test_a_job_names_its_policy(api: Whole) -> None:
+    await api.client.put(f"{POLICIES}/billing", json={})
     job = await api.job("report", alert_policy="billing", target=HOOK)
 
     assert job["alert_policy"] == "billing"
+
+
+async def test_a_channel_is_changed_without_giving_its_secret_again(api: Whole) -> None:
+    made = (await api.client.put(f"{CHANNELS}/ops", json=WEBHOOK)).json()
+    [before] = await api.database.rows("secrets")
+    api.advance(MINUTE)
+
+    changed = await api.client.patch(f"{CHANNELS}/ops", json={"url": "https://other.example.com/alerts"})
+
+    assert changed.status_code == 200
+    assert changed.json()["config"]["url"] == "https://other.example.com/alerts"
+    assert (changed.json()["origin"], changed.json()["generated_secret"]) == ("https://other.example.com:443", None)
+    assert await api.database.rows("secrets") == [before]  # a signing secret is sent nowhere
+    renewed = (await api.client.patch(f"{CHANNELS}/ops", json={"secret": None})).json()["generated_secret"]
+    assert renewed.startswith("whsec_")
+    assert renewed != made["generated_secret"]
+    [after] = await api.database.rows("secrets")
+    assert after["sealed"] != before["sealed"]
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"url": "nowhere"}, "/url"),
+        ({"url": None}, "/url"),
+        ({"url": "http://10.0.0.1/"}, "/url"),
+        ({"colour": "red"}, "/colour"),
+        ({"secret": "weak"}, "/secret"),
+        ({"type": "slack"}, "/type"),
+        ([], ""),
+    ],
+)
+async def test_a_wrong_change_of_a_channel_is_refused(api: Whole, change: Any, pointer: str) -> None:
+    await api.client.put(f"{CHANNELS}/ops", json=WEBHOOK)
+
+    answer = await api.client.patch(f"{CHANNELS}/ops", json=change)
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == pointer
+    assert (await api.client.get(f"{CHANNELS}/ops")).json()["config"] == WEBHOOK
+    assert (await api.client.patch(f"{CHANNELS}/none", json={})).status_code == 404
+
+
+NTFY = {"type": "ntfy", "topic": "secret-topic", "token": "tk_1", "url": "https://ntfy.example.com"}
+
+
+async def test_secrets_stay_with_their_origin_when_a_channel_is_changed(api: Whole) -> None:
+    await api.client.put(f"{CHANNELS}/phone", json=NTFY)
+
+    async def change(**fields: object) -> Any:
+        return await api.client.patch(f"{CHANNELS}/phone", json=fields)
+
+    async def fields() -> dict[str, str]:
+        return {row["field"]: row["origin"] for row in await api.database.rows("secrets")}
+
+    there = "https://ntfy.example.com:443"
+    assert (await change(priority=5)).json()["config"]["priority"] == 5
+    assert await fields() == {"topic": there, "token": there}
+    moved = await change(url="https://evil.example.com", topic="secret-topic")
+    assert (moved.status_code, moved.json()["code"]) == (409, "secrets_bound")
+    assert "The token of this channel was given for https://ntfy.example.com" in moved.json()["detail"]
+    assert (await change(url="https://ntfy.example.com/path", token=None)).status_code == 200
+    assert await fields() == {"topic": there}
+    given = await change(url="https://evil.example.com", topic="another-topic")
+    assert given.json()["origin"] == "https://evil.example.com:443"
+    assert await fields() == {"topic": "https://evil.example.com:443"}
+    assert (await change(topic=None)).json()["errors"][0]["pointer"] == "/topic"
+    assert (await change(priority=None)).json()["config"]["priority"] == 4
+
+
+async def test_a_chat_whose_whole_url_is_secret_keeps_it(api: Whole) -> None:
+    url = "https://hooks.slack.com/services/T0/B0/x"
+    await api.client.put(f"{CHANNELS}/chat", json={"type": "slack", "url": url})
+
+    same = await api.client.patch(f"{CHANNELS}/chat", json={})
+    moved = await api.client.patch(f"{CHANNELS}/chat", json={"url": "https://chat.example.com/hooks/y"})
+
+    assert (same.status_code, same.json()["origin"]) == (200, "https://hooks.slack.com:443")
+    assert moved.json()["origin"] == "https://chat.example.com:443"
+    [row] = await api.database.rows("secrets")
+    assert row["origin"] == "https://chat.example.com:443"

@@ -97,6 +97,7 @@ ACTIONS: dict[str, Callable[[World], Action]] = {
     "revoke_token": lambda world: ("DELETE", f"{TOKENS}/{world.token}", {}),
     "bulk_jobs": lambda world: ("POST", f"{JOBS}/bulk", {"json": {"action": "pause", "jobs": [world.name]}}),
     "put_channel": lambda world: ("PUT", f"{CHANNELS}/{world.name}-new", {"json": WEBHOOK}),
+    "patch_channel": lambda world: ("PATCH", f"{CHANNELS}/{world.name}", {"json": {"url": "https://example.com/b"}}),
     "delete_channel": lambda world: ("DELETE", f"{CHANNELS}/{world.name}", {}),
     "test_channel": lambda world: ("POST", f"{CHANNELS}/{world.name}/test", {}),
     "put_alert_policy": lambda world: ("PUT", f"{POLICIES}/{world.name}-new", {"json": {}}),

@@ -473,6 +473,9 @@ OF_ALERTS: dict[str, tuple[str, str, Body | None, dict[Role, str]]] = {
         "PUT", f"{CHANNELS}/{{name}}", {**OPS, "url": "https://elsewhere.example.com/"},
         by_role(NO, NO, "done", "done"),
     ),
+    "a changed field of a channel": (
+        "PATCH", f"{CHANNELS}/{{name}}", {"url": "https://example.com/other"}, by_role(NO, NO, "done", "done"),
+    ),
     "no channel any more": ("DELETE", f"{CHANNELS}/{{name}}", None, by_role(NO, NO, "done", "done")),
     "a test message": ("POST", f"{CHANNELS}/{{name}}/test", None, by_role(NO, "done", "done", "done")),
     "a new policy": ("PUT", f"{POLICIES}/{{name}}", {"notify": ["{name}"]}, by_role(NO, NO, "done", "done")),

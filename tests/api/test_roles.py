@@ -41,7 +41,7 @@ LEAST = {
     **dict.fromkeys(
         [
             "create_job", "replace_job", "patch_job", "delete_job", "rotate_secret", "import_jobs", "apply_jobs",
-            "convert_jobs", "put_channel", "delete_channel", "put_alert_policy", "delete_alert_policy",
+            "convert_jobs", "put_channel", "patch_channel", "delete_channel", "put_alert_policy", "delete_alert_policy",
         ],
         Role.EDITOR,
     ),

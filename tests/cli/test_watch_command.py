@@ -145,6 +145,22 @@ def test_from_cron_without_state_each_look_notifies(outside: Outside) -> None:
     assert outside.events == ["incident.opened"] * 2
 
 
+def test_a_state_that_cannot_be_written_keeps_nobody_from_being_notified(outside: Outside, tmp_path: Path) -> None:
+    state = ("--state", str(tmp_path / "gone" / "watch.json"))
+    codes, said = [], ""
+    for outside.status in (503, 503, 200):
+        done = subprocess.run(
+            arguments(outside, "--once", *state), capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        codes.append(done.returncode)
+        said = done.stderr
+
+    assert outside.events == ["incident.opened"] * 2
+    assert codes == [1, 1, 2]
+    assert "cannot be written: No such file or directory" in " ".join(said.split())
+    assert "Traceback" not in said
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

@@ -1,6 +1,7 @@
 """Incidents: opened once from the facts in the tables, notified once per step, and over when the trouble is."""
 
 import asyncio
+from collections import Counter
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,7 +17,7 @@ from hourbell.core.alerts.watch import GROUP_WAIT, Move, acknowledge, resolve_by
 from hourbell.core.job.definition import Job
 from hourbell.core.run.settle import Failed, Succeeded
 from hourbell.core.run.states import RunState
-from hourbell.store.alerts import verbs
+from hourbell.store.alerts import reader, verbs
 from hourbell.store.alerts.verbs import AlertVerbs, IncidentQuery
 from hourbell.store.alerts.watching import AlertStore, WatchResult
 from hourbell.store.base import EngineStore, LaneDemand
@@ -241,6 +242,7 @@ async def test_missed_times_open_an_incident_at_once(
 async def test_a_run_that_waits_too_long_is_late_until_it_begins(
     store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs
 ) -> None:
+    await add_channel(people)
     await put_policy(people, on=["late"])
     job = await add_job(control)
     await plan_all(store, T0 + MINUTE + SECOND)
@@ -284,6 +286,7 @@ async def test_a_job_without_a_success_for_too_long_is_found(
 async def test_a_run_that_takes_too_long_is_found_until_it_ends(
     store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs
 ) -> None:
+    await add_channel(people)
     await put_policy(people, on=["slow"], slow_after="10m")
     job = await add_job(control)
     await put_runs(store, job, [new_run(job)])
@@ -588,3 +591,309 @@ async def test_channels_and_policies_have_a_limit(people: AlertVerbs, monkeypatc
 
     assert await refusal(add_channel(people, "mail")) == "too_many_channels"
     assert await refusal(people.put_policy("other", parse_policy({}), Actor(BY, T0))) == "too_many_alert_policies"
+
+
+async def test_a_channel_that_is_created_later_learns_of_open_incidents_once(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs, database: Database
+) -> None:
+    job = await add_job(control)
+    await fail(store, control, job, T0 + HOUR, 2)
+    assert await results(alerts, T0 + HOUR) == [(Move.OPEN, Event.OPENED)]
+    assert await messages(database) == []
+    await add_channel(people, now=T0 + 2 * HOUR)
+
+    assert await results(alerts, T0 + 2 * HOUR, job.id) == [(Move.NOTIFY, Event.OPENED)]
+    assert await results(alerts, T0 + 3 * HOUR, job.id) == []
+    await put_policy(people, notify=["ops"])
+    assert await results(alerts, T0 + 3 * HOUR, job.id) == []
+    assert [(each.channel, each.event) for each in await messages(database)] == [("ops", Event.OPENED)]
+
+
+async def test_a_channel_that_the_policy_comes_to_notify_learns_of_them_and_the_end_goes_to_both(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs, database: Database
+) -> None:
+    for name in ("ops", "mail"):
+        await add_channel(people, name)
+    await put_policy(people, notify=["ops"])
+    job = await add_job(control)
+    await fail(store, control, job, T0 + HOUR, 2)
+    await results(alerts, T0 + HOUR)
+    await put_policy(people, notify=["mail"])
+
+    found = await asyncio.gather(*(database.alerts().watch_jobs(T0 + 2 * HOUR, 10, [job.id]) for _ in range(4)))
+    assert [each.channels for batch in found for each in batch] == [("mail",)]
+    await run_once(store, control, job, Succeeded(), T0 + 3 * HOUR)
+    [ended] = await alerts.watch_jobs(T0 + 3 * HOUR, 10)
+    assert (ended.event, sorted(ended.channels)) == (Event.RESOLVED, ["mail", "ops"])
+
+
+async def test_a_channel_that_was_corrected_learns_what_it_could_not_deliver(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs
+) -> None:
+    await add_channel(people)
+    job = await add_job(control)
+    await fail(store, control, job, T0, 2)
+    await results(alerts, T0 + MINUTE)
+    runs = await store.claim(NODE, T0 + MINUTE, T0 + HOUR, [LaneDemand("channel:ops", 5, 0)])
+    await finish(store, runs, Failed("HTTP 404 Not Found", retryable=False), T0 + 2 * MINUTE)
+
+    assert await results(alerts, T0 + HOUR, job.id) == []
+    await add_channel(people, now=T0 + HOUR)
+    assert await results(alerts, T0 + HOUR, job.id) == [(Move.NOTIFY, Event.OPENED)]
+    assert await results(alerts, T0 + 2 * HOUR, job.id) == []
+
+
+async def test_an_incident_resolved_by_hand_opens_with_the_next_failure_only_and_does_not_flap(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs
+) -> None:
+    await add_channel(people)
+    job = await add_job(control)
+    await fail(store, control, job, T0, 2)
+    await results(alerts, T0 + MINUTE)
+    await resolve_all(people, T0 + HOUR)
+
+    assert await results(alerts, T0 + HOUR, job.id) == []  # the job is looked at again for another reason
+    await fail(store, control, job, T0 + 2 * HOUR)
+    assert await results(alerts, T0 + 2 * HOUR) == [(Move.OPEN, Event.OPENED)]
+
+
+async def test_an_incident_of_a_host_resolved_by_hand_opens_with_the_next_failure_only(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs, database: Database
+) -> None:
+    await add_channel(people)
+    job = await add_job(control)
+    await database.sql(f"update hourbell.jobs set lane = 'https://a:443' where id = {at_id(database, job.id)}")
+    await fail(store, control, job, T0, 2)
+    await results(alerts, T0)
+    await results(alerts, T0 + MINUTE)
+    await resolve_all(people, T0 + HOUR)
+
+    assert await results(alerts, T0 + HOUR, job.id) == []
+    await fail(store, control, job, T0 + 2 * HOUR)
+    assert await results(alerts, T0 + 2 * HOUR) == [(Move.OPEN, None)]
+    assert await results(alerts, T0 + 2 * HOUR + GROUP_WAIT) == [(Move.NOTIFY, Event.OPENED)]
+
+
+async def resolve_all(people: AlertVerbs, now: datetime) -> None:
+    for view in await people.incidents(IncidentQuery(("open", "acknowledged")), 10):
+        await people.change_incident(
+            view.incident.id, "incident.resolve", lambda each: resolve_by_hand(each, "ann", now), Actor("ann", now)
+        )
+
+
+NIGHT = {"from": "09:00", "until": "12:00"}  # T0 is at 09:00
+
+
+async def test_at_the_end_of_quiet_hours_one_message_says_all_that_waited(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs, database: Database
+) -> None:
+    for name in ("ops", "mail"):
+        await add_channel(people, name, T0 - DAY)
+    await put_policy(people, notify=["ops", "mail"])
+    jobs = [await add_job(control, f"job-{number}", lane=f"lane-{number}") for number in range(4)]
+    await fail(store, control, jobs[0], T0 - HOUR, 2)
+    await results(alerts, T0 - HOUR)
+    await put_policy(people, notify=["ops", "mail"], quiet_hours=NIGHT)
+    for job in jobs[1:]:
+        await fail(store, control, job, T0 + HOUR, 2)
+    assert await results(alerts, T0 + HOUR) == [(Move.OPEN, None)] * 3
+    for job in (jobs[0], jobs[3]):
+        await run_once(store, control, job, Succeeded(), T0 + 2 * HOUR)
+    assert await results(alerts, T0 + 2 * HOUR) == [(Move.RESOLVE, None)] * 2
+    assert not await alerts.has_work(T0 + 3 * HOUR - SECOND)
+    assert await alerts.end_quiet_hours(T0 + 3 * HOUR - SECOND, 10) == []
+
+    assert await alerts.has_work(T0 + 3 * HOUR)
+    watchers = [database.alerts() for _ in range(4)]
+    found = await asyncio.gather(*(each.end_quiet_hours(T0 + 3 * HOUR, 10) for each in watchers))
+    assert sum(map(len, found)) == 3
+    assert not await alerts.has_work(T0 + 3 * HOUR)
+
+    digests = [each for each in await messages(database) if each.event is Event.QUIET_DIGEST]
+    assert sorted({each.channel for each in digests}) == ["mail", "ops"]
+    assert len({each.id for each in digests}) == 2
+    for digest in digests:
+        items = sorted((item.incident.jobs, item.event) for item in digest.items)
+        assert items == [
+            (("job-0",), Event.RESOLVED),
+            (("job-1",), Event.OPENED),
+            (("job-2",), Event.OPENED),
+        ]
+    assert len(await database.rows("runs")) - 8 - 2 == 2 + 2  # two messages before the quiet hours, two after
+    incidents = {
+        each.incident.job_id: each.incident.id for each in await people.incidents(IncidentQuery(ALL_STATES), 9)
+    }
+    found = await people.incident(incidents[jobs[1].id])
+    assert found is not None
+    assert sorted((each.channel, each.event) for each in found[1]) == [
+        ("mail", "incident.opened"),
+        ("ops", "incident.opened"),
+    ]
+    assert await results(alerts, T0 + 4 * HOUR, *(job.id for job in jobs)) == []
+
+
+async def test_a_single_incident_that_waited_is_notified_as_usual(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs, database: Database
+) -> None:
+    await add_channel(people)
+    await put_policy(people, quiet_hours=NIGHT)
+    await fail(store, control, await add_job(control), T0, 2)
+    await results(alerts, T0)
+
+    [result] = await alerts.end_quiet_hours(T0 + 3 * HOUR, 10)
+
+    assert (result.move, result.event) == (Move.NOTIFY, Event.OPENED)
+    [message] = await messages(database)
+    assert (message.event, message.job is not None) == (Event.OPENED, True)
+
+
+async def test_a_digest_that_is_not_committed_is_repeated(
+    store: EngineStore, control: ControlStore, people: AlertVerbs, database: Database
+) -> None:
+    await add_channel(people)
+    await put_policy(people, quiet_hours=NIGHT)
+    for number in range(2):
+        await fail(store, control, await add_job(control, f"job-{number}", lane=f"lane-{number}"), T0, 2)
+    await database.alerts().watch_jobs(T0, 10)
+    await database.sql("alter table hourbell.notifications rename to gone")
+    with pytest.raises(Exception):  # noqa: B017, PT011 - whatever the driver says
+        await database.alerts().end_quiet_hours(T0 + 3 * HOUR, 10)
+    await database.sql("alter table hourbell.gone rename to notifications" if is_postgres(database) else RENAME_BACK)
+
+    assert len(await database.alerts().end_quiet_hours(T0 + 3 * HOUR, 10)) == 2
+    [row] = [row for row in await database.rows("runs") if row["lane"] == "channel:ops"]
+    assert Message.from_json(row["payload"]).total == 2
+
+
+async def test_a_receiver_with_a_state_of_its_own_gets_each_message_and_each_end(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs, database: Database
+) -> None:
+    parsed = ParsedChannel("pagerduty", {"type": "pagerduty"}, {}, "https://events.pagerduty.com:443")
+    await people.put_channel("pager", parsed, uuid4(), lambda _: [], Actor(BY, T0))
+    await put_policy(people, quiet_hours=NIGHT)
+    for number in range(2):
+        await fail(store, control, await add_job(control, f"job-{number}", lane=f"lane-{number}"), T0, 2)
+    await results(alerts, T0)
+    await alerts.end_quiet_hours(T0 + 3 * HOUR, 10)
+    await resolve_all(people, T0 + 4 * HOUR)
+
+    events = Counter(each.event for each in await messages(database))
+    assert events == {Event.OPENED: 2, Event.RESOLVED: 2}
+
+
+async def test_the_incidents_of_a_job_that_was_removed_are_over(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs, database: Database
+) -> None:
+    await add_channel(people)
+    jobs = [await add_job(control, f"job-{number}", lane=f"lane-{number}") for number in range(2)]
+    await database.sql(f"update hourbell.jobs set lane = 'https://a:443' where id = {at_id(database, jobs[1].id)}")
+    for job in jobs:
+        await fail(store, control, job, T0, 2)
+    await results(alerts, T0)
+    for job in jobs:
+        await control.delete_job(job.id, Actor(BY, T0 + HOUR))
+        assert await control.purge_job(job.id, Actor(BY, T0 + HOUR), limit=100)
+
+    found, _ = await alerts.incident_jobs(None, 10)
+    assert sorted(found) == sorted(job.id for job in jobs)
+    assert [move for move, _ in await results(alerts, T0 + HOUR, *found)] == [Move.RESOLVE, Move.RESOLVE]
+    assert await alerts.open_incidents() == {}
+
+
+async def test_an_incident_whose_job_gets_another_policy_is_not_said_to_be_over(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs, database: Database
+) -> None:
+    await add_channel(people)
+    for name in ("one", "two"):
+        await put_policy(people, name)
+    job = await add_job(control, alert_policy="one")
+    await database.sql(f"update hourbell.jobs set lane = 'https://a:443' where id = {at_id(database, job.id)}")
+    await fail(store, control, job, T0, 2)
+    await results(alerts, T0)
+    await results(alerts, T0 + MINUTE)
+    await database.sql("update hourbell.jobs set alert_policy = 'two'")
+
+    moves = await results(alerts, T0 + HOUR, job.id)
+
+    assert sorted(moves, key=str) == [(Move.OPEN, None), (Move.REPLACE, None)]
+    assert await alerts.open_incidents() == {"open": 1}
+
+
+async def test_another_jobs_known_error_is_no_news_for_an_acknowledged_host(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs, database: Database
+) -> None:
+    await add_channel(people)
+    jobs = [await add_job(control, f"job-{number}") for number in range(2)]
+    await database.sql("update hourbell.jobs set lane = 'https://a:443' where managed_by = 'api'")
+    errors = ("connection refused", "no response within the timeout")
+    for job, error in zip(jobs, errors, strict=True):
+        for _ in range(2):
+            await run_once(store, control, job, Failed(error, retryable=False), T0)
+    await results(alerts, T0)
+    [view] = await people.incidents(IncidentQuery(("open",)), 10)
+    ann = Actor("ann", T0 + HOUR)
+    await people.change_incident(view.incident.id, "incident.acknowledge", lambda each: acknowledge(each, "a", T0), ann)
+
+    for job, error in zip(jobs, errors, strict=True):
+        await run_once(store, control, job, Failed(error, retryable=False), T0 + HOUR)
+        assert [move for move, _ in await results(alerts, T0 + HOUR)] in ([], [Move.NOTIFY])
+    await run_once(store, control, jobs[0], Failed("HTTP 500", retryable=False), T0 + 2 * HOUR)
+    assert [move for move, _ in await results(alerts, T0 + 2 * HOUR)] == [Move.REPLACE, Move.OPEN]
+
+    [incident] = [row for row in await database.rows("incidents") if row["state"] == "open"]
+    members = [row for row in await database.rows("incident_jobs") if row["incident_id"] == incident["id"]]
+    assert len(members) == 2  # both still fail
+
+
+async def test_a_late_run_behind_any_number_of_others_is_found_page_by_page(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MAX_WAITING_ROWS", 5)
+    first = await add_job(control, "first")
+    await put_runs(store, first, [new_run(first, number) for number in range(60)])
+    others = [await add_job(control, f"job-{number}") for number in range(5)]
+    for number, job in enumerate(others):
+        await put_runs(store, job, [new_run(job, 100 + number)])
+    heads = await alerts.late_jobs(T0 + HOUR, 10)
+    assert [late.job_id for late in heads] == [first.id]
+
+    found: set[UUID] = set()
+    pages, after = 0, None
+    while pages == 0 or after is not None:
+        late, after = await alerts.waiting_jobs(T0 + HOUR, after, 2)
+        found |= {each.job_id for each in late}
+        pages += 1
+    assert found == {first.id, *(job.id for job in others)}
+    assert pages == 4
+    assert (await alerts.waiting_jobs(T0 + MINUTE, None, 10))[0] == []
+
+
+async def test_waiting_runs_that_do_not_count_hide_no_late_one(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MAX_WAITING_ROWS", 5)
+    job = await add_job(control)
+    await put_runs(store, job, [new_run(job, number) for number in range(20)])
+    runs = await store.claim(NODE, T0 + HOUR, T0 + 2 * HOUR, [LaneDemand("task:a", 19, 0)])
+    await finish(store, runs, Failed("HTTP 503"), T0 + HOUR)  # they wait to be retried
+
+    assert [each.job_id for each in (await alerts.waiting_jobs(T0 + HOUR, None, 10))[0]] == [job.id]
+
+
+async def test_a_run_that_is_retried_is_slow_from_its_first_attempt_on_and_never_late(
+    store: EngineStore, control: ControlStore, alerts: AlertStore, people: AlertVerbs
+) -> None:
+    await put_policy(people, on=["slow", "late"], slow_after="10m")
+    job = await add_job(control)
+    await put_runs(store, job, [new_run(job)])
+    runs = await store.claim(NODE, T0, T0 + DAY, [LaneDemand("task:a", 1, 0)])
+    await finish(store, runs, Failed("HTTP 503"), T0)  # it is between two attempts from here on
+
+    assert await alerts.slow_jobs(T0, 10) == [job.id]
+    assert (await alerts.waiting_jobs(T0 + HOUR, None, 10))[0] == []
+    assert await alerts.late_jobs(T0 + HOUR, 10) == []
+    assert await results(alerts, T0 + 10 * MINUTE, job.id) == [(Move.OPEN, Event.OPENED)]
+    runs = await store.claim(NODE, T0 + 11 * MINUTE, T0 + DAY, [LaneDemand("task:a", 1, 0)])
+    assert await results(alerts, T0 + 11 * MINUTE, job.id) == []  # it goes on
+    await finish(store, runs, Succeeded(), T0 + 12 * MINUTE)
+    assert await results(alerts, T0 + 12 * MINUTE, job.id) == [(Move.RESOLVE, None)]

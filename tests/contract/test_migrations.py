@@ -1,6 +1,7 @@
 """Migrations are applied once, however many nodes apply them, and never to a schema that does not match."""
 
 import asyncio
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
@@ -108,6 +109,34 @@ async def test_a_database_that_has_jobs_accepts_jobs_of_an_application(
     with pytest.raises(Exception, match=r"(?i)check"):
         await empty_database.sql(insert.format("other", target))
     assert sorted(row["name"] for row in await empty_database.rows("jobs")) == ["app", "file"]
+
+
+async def test_messages_and_incidents_outlive_the_change_of_their_tables(
+    empty_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        for backend in (sqlite, postgres):
+            known = [each for each in load_migrations(backend.PACKAGE) if each.number < 20]
+            before.setattr(backend, "load_migrations", lambda _, known=known: known)
+        await empty_database.migrate()
+    is_postgres = isinstance(empty_database, PostgresDatabase)
+    incident, at = (f"'{UUID(int=7)}'", "'2026-03-02T09:00:00Z'") if is_postgres else (f"x'{UUID(int=7).hex}'", "7")
+    await empty_database.sql(
+        "insert into hourbell.incidents (id, key, kind, state, policy, opened_at, last_at, notified_at) "
+        f"values ({incident}, 'a', 'failed', 'open', 'default', {at}, {at}, {at})"
+    )
+    columns = "run_id, incident_id, channel, event, step, planned_at"
+    for about in (incident, "null"):
+        run = f"'{uuid4()}'" if is_postgres else f"x'{uuid4().hex}'"
+        values = f"{run}, {about}, 'ops', 'incident.opened', 1, {at}"
+        await empty_database.sql(f"insert into hourbell.notifications ({columns}) values ({values})")
+    rows = await empty_database.rows("notifications", "run_id")
+
+    await empty_database.migrate()
+
+    assert await empty_database.rows("notifications", "run_id") == rows
+    [found] = await empty_database.rows("incidents")
+    assert (found["announced_at"], found["quiet_until"]) == (found["opened_at"], None)
 
 
 async def test_a_migration_that_fails_midway_leaves_nothing(empty_database: Database) -> None:

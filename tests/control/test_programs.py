@@ -486,3 +486,19 @@ async def test_runs_of_another_schedule_or_another_owner_are_not_moved(deployed:
     await deployed.start(replace(calling("x"), jobs={}, source="shop"))
 
     assert await lanes_of_runs(deployed) == {("task:shop.jobs.a", 1)}
+
+
+async def test_a_job_with_an_alert_policy_that_does_not_exist_is_stored_and_reported(
+    deployed: Deployed, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = a_program("report")
+    program.jobs = {"report": replace(program.jobs["report"], alert_policy="billing")}
+
+    await deployed.start(program)
+
+    job = await deployed.control.get_job("report")
+    assert job is not None
+    assert (job.definition.alert_policy, job.definition.enabled) == ("billing", True)
+    [record] = [each for each in caplog.records if each.message == "alert_policy_unknown"]
+    assert (record.levelname, record.__dict__["jobs"]) == ("ERROR", "report")
+    assert "hourbell alert-policy set billing" in record.__dict__["hint"]

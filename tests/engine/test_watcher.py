@@ -154,6 +154,55 @@ async def test_a_job_that_alternates_for_a_day_sends_at_most_three_messages(clus
 
 
 @virtually
+async def test_a_channel_that_is_created_later_learns_of_what_is_open_once(cluster: Cluster) -> None:
+    alerted = Alerted(cluster)
+    await cluster.start_many(3)
+    await cluster.add_job()
+    await cluster.advance(3 * MINUTE)
+    assert alerted.events == []
+
+    await alerted.add_channel()
+    await cluster.advance(10 * SECOND)
+    assert alerted.events == ["opened"]
+    await alerted.add_channel("mail")
+    await cluster.advance(2 * MINUTE)
+    assert [(message.channel, str(message.event)) for message in alerted.received] == [
+        ("ops", "incident.opened"),
+        ("mail", "incident.opened"),
+    ]
+    alerted.is_broken = lambda: False
+    await cluster.advance(2 * MINUTE)
+    assert sorted(alerted.events) == ["opened", "opened", "resolved", "resolved"]
+
+
+@pytest.mark.parametrize("when", [None, "before", "after"])
+@virtually
+async def test_quiet_hours_end_with_one_message_whoever_dies(cluster: Cluster, when: str | None) -> None:
+    alerted = Alerted(cluster)
+    await alerted.add_channel()
+    end = cluster.now().replace(second=0, microsecond=0) + 10 * MINUTE
+    quiet = {"from": f"{end - HOUR:%H:%M}", "until": f"{end:%H:%M}", "timezone": "UTC"}
+    await alerted.put_policy(quiet_hours=quiet)
+    nodes = await cluster.start_many(3)
+    for number in range(4):
+        await cluster.add_job(f"job-{number}")
+
+    async def die() -> None:
+        if not nodes[0].is_dead:
+            nodes[0].crash()
+            await cluster.advance(0)
+
+    if when is not None:
+        nodes[0].alerts.hooks[when, "end_quiet_hours"] = die
+    await cluster.advance(end - cluster.now() - SECOND)
+    assert alerted.events == []
+    await cluster.advance(5 * SECOND)
+
+    [digest] = alerted.received
+    assert (str(digest.event), digest.total) == ("incidents.digest", 4)
+
+
+@virtually
 async def test_a_killed_node_is_reported_by_another_and_a_restart_is_not(cluster: Cluster) -> None:
     alerted = Alerted(cluster)
     await alerted.add_channel()

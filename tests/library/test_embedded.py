@@ -1,17 +1,25 @@
 """A scheduler in this process, on both databases: what runs, what is triggered, what is called once."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
+from aiosmtpd.smtp import SMTP, Envelope
 
 from hourbell import Run, Scheduler
+from hourbell.core.alerts.channel import ParsedChannel
+from hourbell.sealing import KeyRing, Plain
+from hourbell.settings import load_settings
+from hourbell.store.control.actor import Actor
 from hourbell.store.errors import StoreUnavailable
+from hourbell.wiring import open_stores
 from tests.servers.ledger import Ledger
 
 pytestmark = pytest.mark.anyio
@@ -340,3 +348,49 @@ async def test_a_misspelled_variable_stops_no_program_and_is_logged(
 
     [reported] = [vars(record) for record in caplog.records if "variable_unknown" in str(record.msg)]
     assert reported["hint"].endswith("did you mean HOURBELL_ALLOW_NETWORKS?")
+
+
+class Mailbox:
+    """An SMTP server's handler that keeps the subjects of what it gets."""
+
+    def __init__(self) -> None:
+        self.subjects: asyncio.Queue[str] = asyncio.Queue()
+
+    async def handle_DATA(self, server: Any, session: Any, envelope: Envelope) -> str:  # noqa: N802
+        del server, session
+        assert isinstance(envelope.content, bytes)
+        self.subjects.put_nowait(str(message_from_bytes(envelope.content)["Subject"]))
+        return "250 OK"
+
+
+async def test_a_program_delivers_its_own_alerts(
+    scheduler: Scheduler, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mailbox = Mailbox()
+    server = await asyncio.get_running_loop().create_server(lambda: SMTP(mailbox), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    monkeypatch.setenv("HOURBELL_SMTP_URL", f"smtp://127.0.0.1:{port}?tls=none")
+    monkeypatch.setenv("HOURBELL_SMTP_FROM", "hourbell@example.com")
+    stores = open_stores(load_settings(arguments={"database_url": ledger.url}))
+    await stores.migrate()
+    config = {"type": "email", "to": ["ops@example.com"]}
+    by = Actor("test", datetime.now(UTC))
+    await stores.alert_control.put_channel("mail", ParsedChannel("email", config, {}, None), uuid4(), lambda _: [], by)
+    slack = ParsedChannel("slack", {"type": "slack"}, {"url": "x"}, "https://hooks.slack.com:443")
+    sealed = KeyRing([b"k" * 32], os.urandom).seal(Plain("x"), uuid4(), job := uuid4(), "url", slack.origin)
+    await stores.alert_control.put_channel("chat", slack, job, lambda _: [sealed], by)
+    await stores.close()
+
+    async def fail(run: Run) -> None:
+        del run
+        raise RuntimeError("no disk space")
+
+    scheduler.register("backup", "@yearly", fail, retry="none")  # so rare that one failure is enough
+    async with server, scheduler:
+        await scheduler.trigger("backup")
+        subject = await soon(mailbox.subjects.get())
+        [(lanes,)] = await ledger.rows("select lanes from hourbell.nodes")
+
+    assert subject == "backup failed"
+    assert "channel:mail" in str(lanes)
+    assert "channel:chat" not in str(lanes)  # it has no key for its secret

@@ -62,6 +62,25 @@ async def put_channel(
     return SecretResponse({**_channel(put.view), "generated_secret": secret}, 201 if put.is_new else 200)
 
 
+@router.patch(
+    "/channels/{name}",
+    summary="Change a channel",
+    responses=responses(shapes.ChannelDefined, 404, 409, has_body=True),
+    openapi_extra=takes(bodies.ChannelPatchBody, "application/merge-patch+json", "application/json"),
+)
+async def patch_channel(
+    control: ControlDep, user: Editor, name: Name, body: JsonBody, take_over: TakeOver = False
+) -> Response:
+    """Change a channel by a JSON merge patch. Absent fields and secrets stay; null restores the default.
+
+    A secret is bound to the origin that it was given for: to change the origin, give it again. For a webhook,
+    `"secret": null` generates a new one, which only this answer shows.
+    """
+    put = await control.alerts.patch_channel(name, body, user, take_over=take_over)
+    secret = None if put.secret is None else put.secret.reveal()
+    return SecretResponse({**_channel(put.view), "generated_secret": secret})
+
+
 @router.delete(
     "/channels/{name}", summary="Delete a channel", status_code=204, responses=responses(None, 404, 409, status=204)
 )
@@ -129,9 +148,15 @@ async def put_alert_policy(
     status_code=204,
     responses=responses(None, 404, 409, status=204),
 )
-async def delete_alert_policy(control: ControlDep, user: Editor, name: Name, take_over: TakeOver = False) -> Response:
-    """Delete an alert policy. Jobs that name it get `default`."""
-    await control.alerts.delete_policy(name, user, take_over=take_over)
+async def delete_alert_policy(
+    control: ControlDep,
+    user: Editor,
+    name: Name,
+    force: Annotated[bool, Query(description="Also if jobs name it: `default` applies to them.")] = False,
+    take_over: TakeOver = False,
+) -> Response:
+    """Delete an alert policy."""
+    await control.alerts.delete_policy(name, user, force=force, take_over=take_over)
     return Response(status_code=204)
 
 

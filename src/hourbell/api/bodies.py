@@ -311,6 +311,15 @@ class SessionBody(Body):
     token: str = Field(examples=["hb_…"])
 
 
+class ChannelPatchBody(BaseModel):
+    """The fields of a channel to change. The type stays."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={"examples": [{"to": ["ops@example.com", "night@example.com"]}, {"priority": 5}]},
+    )
+
+
 class ChannelBody(BaseModel):
     """A channel: its type, and the fields of that type. Each type checks its own fields.
 

@@ -34,6 +34,14 @@ class Channels:
         edit = Edit("PUT", f"{_CHANNELS}/{segment(name)}", dict(config), _flags(take_over=take_over))
         return read(Channel, await self._api.edit(edit, may_repeat=False))
 
+    async def patch(self, name: str, changes: Mapping[str, Any], *, take_over: bool = False) -> Channel:
+        """Change a channel by a JSON merge patch: absent fields and secrets stay, None restores the default.
+
+        Secrets are bound to the origin that they were given for: to change the origin, give them again.
+        """
+        edit = Edit("PATCH", f"{_CHANNELS}/{segment(name)}", dict(changes), _flags(take_over=take_over) or {})
+        return read(Channel, await self._api.edit(edit, may_repeat=False))
+
     async def delete(self, name: str, *, force: bool = False, take_over: bool = False) -> None:
         """Delete a channel; with `force`, also one that alert policies name."""
         flags = _flags(force=force, take_over=take_over)
@@ -59,9 +67,10 @@ class AlertPolicies:
         edit = Edit("PUT", f"{_POLICIES}/{segment(name)}", dict(policy), _flags(take_over=take_over))
         return read(AlertPolicy, await self._api.edit(edit, may_repeat=True))
 
-    async def delete(self, name: str, *, take_over: bool = False) -> None:
-        """Delete an alert policy. Jobs that name it get `default`."""
-        await self._api.delete(f"{_POLICIES}/{segment(name)}", _flags(take_over=take_over), may_repeat=True)
+    async def delete(self, name: str, *, force: bool = False, take_over: bool = False) -> None:
+        """Delete an alert policy; with `force`, also one that jobs name, to which `default` applies then."""
+        flags = _flags(force=force, take_over=take_over)
+        await self._api.delete(f"{_POLICIES}/{segment(name)}", flags, may_repeat=True)
 
 
 class Incidents:

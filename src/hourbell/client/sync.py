@@ -77,6 +77,7 @@ class BlockingChannels(SyncFacade[Channels]):
     list = blocking(Channels.list)
     get = blocking(Channels.get)
     put = blocking(Channels.put)
+    patch = blocking(Channels.patch)
     delete = blocking(Channels.delete)
     test = blocking(Channels.test)
 

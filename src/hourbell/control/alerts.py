@@ -4,8 +4,8 @@ Everybody may look. An operator acknowledges, mutes and resolves incidents and t
 channels and policies.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
@@ -23,6 +23,7 @@ from hourbell.core.alerts.kinds import Event, IncidentState
 from hourbell.core.alerts.message import Message
 from hourbell.core.alerts.policy import BUILT_IN, DEFAULT_POLICY, check_name, check_policy_name, parse_policy
 from hourbell.core.alerts.watch import acknowledge, mute, resolve_by_hand
+from hourbell.core.job.secret_headers import show_origin
 from hourbell.core.values.field_errors import FieldError, RequestError, shown
 from hourbell.core.values.url import parse_url
 from hourbell.sealing import Plain, Sealed
@@ -99,7 +100,7 @@ class Alerts:
         if self.is_signed(parsed) and SIGNING not in secrets:
             generated = self.new_secret()
             secrets[SIGNING] = generated.reveal()
-        parsed = ParsedChannel(parsed.type, parsed.config, secrets, parsed.origin)
+        parsed = replace(parsed, secrets=secrets)
         known = await self._store.channel(name)
         job_id = self._new_id() if known is None else known.channel.job_id
         sealed = [await self.seal(field, Plain(text), job_id, parsed) for field, text in secrets.items()]
@@ -112,6 +113,46 @@ class Alerts:
         actor = user.actor(self._now())
         view, is_new = await self._store.put_channel(name, parsed, job_id, seal, actor, take_over=take_over)
         return ChannelPut(view, is_new, generated)
+
+    async def patch_channel(self, name: str, patch: object, user: User, *, take_over: bool = False) -> ChannelPut:
+        """Change a channel by a JSON merge patch. Secrets that are not given stay, if the origin stays the same.
+
+        Secrets are bound to the origin that they were given for: raise Conflict (`secrets_bound`) if another one needs
+        them again. A signing secret is sent nowhere, so it always stays; null generates a new one.
+        """
+        user.must_be(Role.EDITOR, "to define a channel")
+        if not isinstance(patch, Mapping):
+            raise RequestError(
+                [FieldError("", "a change of a channel is an object", 'as in {"to": ["ops@example.com"]}')]
+            )
+        view = await self.channel(name)
+        stored = view.channel
+        if patch.get("type", stored.type) != stored.type:
+            hint = "leave it out, or create another channel"
+            raise RequestError([FieldError("/type", f"the channel is of type {stored.type}, and stays so", hint)])
+        removed = {SIGNING if field == "secret" else field for field, value in patch.items() if value is None}
+        rows = await self._secrets.list_by_job([stored.job_id], self._now())
+        origins = {row.field: row.origin for row in rows.get(stored.job_id, ()) if row.field not in removed}
+        changed = {**stored.config, **patch, "type": stored.type}
+        parsed = self.parse({field: value for field, value in changed.items() if value is not None}, kept=origins)
+        if parsed.origin is None:  # it follows from a secret that stays
+            parsed = replace(parsed, origin=stored.origin)
+        generated = None
+        if stored.type == "webhook" and SIGNING in removed:
+            generated = Plain(new_secret(self._random_bytes(SECRET_BYTES)))
+            parsed = replace(parsed, secrets={SIGNING: generated.reveal()})
+        _refuse_other_origin(origins, parsed)
+        sealed = [await self.seal(field, text, stored.job_id, parsed) for field, text in parsed.secrets.items()]
+        edited = await self._store.edit_channel(
+            name,
+            parsed,
+            sealed,
+            user.actor(self._now()),
+            removed=removed,
+            expect=view.updated_at,
+            take_over=take_over,
+        )
+        return ChannelPut(edited, is_new=False, secret=generated)
 
     async def delete_channel(self, name: str, user: User, *, force: bool, take_over: bool = False) -> None:
         user.must_be(Role.EDITOR, "to delete a channel")
@@ -148,10 +189,10 @@ class Alerts:
         check_policy_name(name)
         return await self._store.put_policy(name, parse_policy(body), user.actor(self._now()), take_over=take_over)
 
-    async def delete_policy(self, name: str, user: User, *, take_over: bool = False) -> None:
-        """Delete a policy. Jobs that name it get `default`; without a `default`, the built-in one."""
+    async def delete_policy(self, name: str, user: User, *, force: bool, take_over: bool = False) -> None:
+        """Delete a policy; with `force`, also one that jobs name, to which `default` applies then."""
         user.must_be(Role.EDITOR, "to delete an alert policy")
-        if not await self._store.delete_policy(name, user.actor(self._now()), take_over=take_over):
+        if not await self._store.delete_policy(name, user.actor(self._now()), force=force, take_over=take_over):
             raise _no_policy(name)
 
     async def incidents(
@@ -207,8 +248,8 @@ class Alerts:
         user.must_be(Role.OPERATOR, "to change an incident")
         return await self._store.change_incident(incident_id, action, change, user.actor(self._now()))
 
-    def parse(self, body: object) -> ParsedChannel:
-        """Parse the configuration of a channel; raise a RequestError with all errors."""
+    def parse(self, body: object, *, kept: Collection[str] = ()) -> ParsedChannel:
+        """Parse the configuration of a channel, of which these secrets stay; raise a RequestError with all errors."""
         if not isinstance(body, Mapping):
             hint = 'write one such as {"type": "webhook", "url": "https://example.com/alerts"}'
             raise RequestError([FieldError("", "a channel is an object", hint)])
@@ -217,7 +258,7 @@ class Alerts:
         if channel is None:
             known = ", ".join(sorted(self._types))
             raise RequestError([FieldError("/type", f"type is {shown(given.get('type'))}", f"write one of {known}")])
-        parsed = channel.parse(given)
+        parsed = channel.parse(given, kept)
         if parsed.origin is not None and parsed.origin.startswith(("http://", "https://")):
             url = parse_url(parsed.origin)
             why = self._forbids(ip_address(url.host), url.port) if url.is_address else None
@@ -244,6 +285,19 @@ class Alerts:
 READ_ONLY = frozenset(
     {"name", "origin", "managed_by", "source", "created_at", "updated_at", "updated_by", "generated_secret"}
 )
+
+
+def _refuse_other_origin(origins: Mapping[str, str | None], parsed: ParsedChannel) -> None:
+    """Raise a Conflict if a stored secret would have to be sent to another origin than it was given for."""
+    bound = {field: origin for field, origin in origins.items() if field != SIGNING and field not in parsed.secrets}
+    left = sorted(field for field, origin in bound.items() if origin != parsed.origin)
+    if left:
+        names, were = " and ".join(left), ", ".join(sorted({show_origin(bound[field]) for field in left}))
+        raise Conflict(
+            "secrets_bound",
+            f"the {names} of this channel was given for {were}, and is not sent to {show_origin(parsed.origin)}: "
+            "give it again",
+        )
 
 
 def _muted(incident: Incident, until: datetime) -> Incident:

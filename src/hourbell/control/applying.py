@@ -41,9 +41,15 @@ class PlanRefused(Exception):
     @property
     def errors(self) -> list[FieldError]:
         """One error per refused job, channel and policy, with a pointer to it in the request."""
-        jobs = [FieldError(pointer_to("jobs", index), *_why(each)) for index, each in self.refused.items()]
+        jobs = [error for index, each in self.refused.items() for error in _errors(pointer_to("jobs", index), each)]
         alerts = [FieldError(pointer_to(kind, each.name), each.refused or "", each.hint) for kind, each in self.alerts]
         return alerts + jobs
+
+
+def _errors(at: str, result: ImportResult) -> list[FieldError]:
+    if result.errors:
+        return [replace(error, pointer=at + error.pointer) for error in result.errors]
+    return [FieldError(at, *_why(result))]
 
 
 def _why(result: ImportResult) -> tuple[str, str | None]:

@@ -229,4 +229,5 @@ def _result(line: int, result: ImportResult, *, dry_run: bool) -> LineResult:
         result.version if is_made else None,
         result.code,
         result.message,
+        result.errors,
     )

@@ -193,6 +193,7 @@ class Jobs:
             taken = await self._lists.job(parsed.definition.name)
             if taken is not None:
                 raise Conflict("name_taken", "another job has this name")
+            await self._store.refuse_unknown_policy(parsed.definition)
             return Intended(None, parsed.definition)
         new = merge_patch(job_to_body(found.job.definition), body) if is_patch else _for(found.job, body)
         if is_patch:
@@ -201,6 +202,7 @@ class Jobs:
         after = self._redefined(found.job, new, user, take_over=options.take_over)
         moving = OriginChange(user.role.may(Role.ADMIN), options.drop_secrets, after.header_names)
         refuse_origin(old, after.definition, await self._secrets.list(found.job.id, self._now()), moving)
+        await self._store.refuse_unknown_policy(after.definition, old)
         return Intended(old, after.definition)
 
     async def delete(

@@ -8,7 +8,7 @@ Then a program of another source that defines it takes it over, so that renaming
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
@@ -28,6 +28,7 @@ log = logging.getLogger("hourbell.library")
 
 CODE = "code"
 _EVER = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_NAMED_JOBS = 10  # in a log event
 UNDEFINED_NOTE = "the program does not define it any more"
 
 
@@ -111,11 +112,12 @@ class Programs:
         heard_since = self._heard_since(now)
         while left:
             entries = [JobEntry(definition, self._new_id()) for definition in left.values()]
-            bundle = Bundle(entries, CODE, program.source, heard_since=heard_since)
+            bundle = Bundle(entries, CODE, program.source, heard_since=heard_since, any_policy=True)
             applied = await self._store.apply_jobs(
                 bundle, Actor(_name(program), now), rights=Rights(moving=OriginChange(is_admin=True))
             )
             if not applied.refused:
+                self._log_unknown_policies(applied.unknown_policies, left)
                 for job in applied.jobs:
                     self._log_job(job, program)
                 if any(job.result.result is Imported.CHANGED for job in applied.jobs):
@@ -181,6 +183,14 @@ class Programs:
                 log.warning("job_taken_over", extra={"job": name, "owner": _owner(job.before), "by": _name(program)})
             case Imported.CHANGED:
                 log.info("job_changed", extra={"job": name})
+
+    def _log_unknown_policies(self, unknown: Collection[str], jobs: Mapping[str, Definition]) -> None:
+        """Report alert policies that do not exist. The jobs fire all the same, and alert by the policy `default`."""
+        for policy in sorted(unknown):
+            names = [name for name, definition in jobs.items() if definition.alert_policy == policy]
+            hint = f"the policy default applies to them; create it: hourbell alert-policy set {policy}"
+            facts = {"alert_policy": policy, "jobs": ", ".join(names[:_MAX_NAMED_JOBS]), "count": len(names)}
+            log.error("alert_policy_unknown", extra=facts | {"hint": hint})
 
     def _log_refusal(self, refusal: ImportResult, program: Program) -> None:
         key = (refusal.name, refusal.code, refusal.owner)

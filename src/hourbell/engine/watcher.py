@@ -30,7 +30,8 @@ from hourbell.core.alerts.watch import Move
 from hourbell.engine.loop import NotAsked
 from hourbell.engine.time import DatabaseClock
 from hourbell.metrics import Metrics
-from hourbell.store.alerts.watching import AlertStore, WatchedNode, WatchResult
+from hourbell.store.alerts.reader import LateJob, WatchedNode
+from hourbell.store.alerts.watching import AlertStore, WatchResult
 from hourbell.store.base import LaneWork
 from hourbell.store.engine.records import serves
 
@@ -39,6 +40,8 @@ log = logging.getLogger("hourbell.alerts")
 INTERVAL_SECONDS = 1.0
 BATCH = 200  # jobs in one transaction
 PAGE = 2_000  # jobs that a page of a scan looks at
+WAITING_PAGE = 250  # jobs with waiting runs that are looked at each second
+MAX_DIGEST_ROWS = 1_000  # incidents that end their wait together at the end of quiet hours
 _OFTEN, _SELDOM = 5.0, 60.0  # seconds between looks at what only time changes, and between scans
 _AGAIN = 10.0  # seconds, before a job that is still late is watched again
 _WARM_UP = 60.0  # seconds, before a watcher that just started says that others are silent
@@ -77,6 +80,10 @@ class Watcher:
         self._policies: dict[str, AlertPolicy] = {}
         self._late: dict[UUID, float] = {}  # when a late job was watched last
         self._late_runs = LateRuns()
+        self._scanning: dict[UUID, LateJob] = {}  # late jobs that the scan of waiting runs has found, and those that
+        self._scanned: dict[UUID, LateJob] = {}  # the one before found
+        self._scan_after: UUID | None = None  # where the scan goes on
+        self._scan_at = self._started
         self._is_recovering = False
         self._pages: dict[str, UUID] = {}  # where the next look at each list goes on
         self._scans: dict[str, UUID] = {}  # where a scan goes on at once
@@ -89,6 +96,7 @@ class Watcher:
         late = await self._late_jobs(now, elapsed)
         is_full = False
         if late or await self._store.has_work(now):
+            self._report(await self._store.end_quiet_hours(now, MAX_DIGEST_ROWS))
             is_full = await self._watch(now, late)
         if elapsed >= self._often_at:
             self._often_at = elapsed + _OFTEN
@@ -106,8 +114,13 @@ class Watcher:
         return len(results) >= BATCH
 
     async def _late_jobs(self, now: datetime, elapsed: float) -> list[UUID]:
-        """Return the late jobs that were not watched just now."""
-        found = await self._store.late_jobs(now, MAX_LATE_JOBS)
+        """Return the late jobs that were not watched just now.
+
+        The oldest runs of each lane show a late job at once; a scan of all jobs with waiting runs finds those behind.
+        """
+        await self._scan_waiting(now, elapsed)
+        oldest = {each.job_id: each for each in await self._store.late_jobs(now, MAX_LATE_JOBS)}
+        found = list((self._scanned | self._scanning | oldest).values())
         self._late_runs = LateRuns(
             sum(each.runs for each in found),
             len(found),
@@ -115,9 +128,19 @@ class Watcher:
             Counter(each.catch_up for each in found),
         )
         known = {each.job_id: self._late.get(each.job_id, float("-inf")) for each in found}
-        due = [job_id for job_id, at in known.items() if elapsed - at >= _AGAIN]
+        due = [job_id for job_id, at in known.items() if elapsed - at >= _AGAIN][:MAX_LATE_JOBS]
         self._late = known | dict.fromkeys(due, elapsed)
         return due
+
+    async def _scan_waiting(self, now: datetime, elapsed: float) -> None:
+        """Read the next page of the jobs with waiting runs; begin again some seconds after the last page."""
+        if self._scan_after is None and elapsed < self._scan_at:
+            return
+        late, self._scan_after = await self._store.waiting_jobs(now, self._scan_after, WAITING_PAGE)
+        self._scanning |= {each.job_id: each for each in late}
+        if self._scan_after is None:
+            self._scanned, self._scanning = self._scanning, {}
+            self._scan_at = elapsed + _OFTEN
 
     async def _look_often(self, now: datetime, elapsed: float) -> None:
         self._policies = await self._store.policies()

@@ -1,12 +1,13 @@
 """A scheduler embedded in a program: a node without an HTTP server, or only a connection to the database.
 
-The node runs only tasks of the program; `hourbell serve` runs webhooks and SQL functions.
+The node runs only tasks of the program, and delivers the messages of alerts that its settings allow; `hourbell serve`
+runs webhooks and SQL functions.
 """
 
 import asyncio
 import logging
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,25 @@ from hourbell.metrics import Metrics
 from hourbell.node import Node, prepare, warn_at_start
 from hourbell.settings import load_settings
 from hourbell.store.base import LIVE_FOR
+from hourbell.store.errors import StoreUnavailable
+from hourbell.targets.base import Target
 from hourbell.targets.task import TaskTarget
-from hourbell.wiring import Stores, build_analytics, build_engine, open_stores
+from hourbell.wiring import (
+    Stores,
+    build_analytics,
+    build_engine,
+    build_own_channels,
+    find_own_channels,
+    open_stores,
+)
 
 if TYPE_CHECKING:
     from hourbell.library.scheduler import Scheduler
+    from hourbell.targets.channel.target import OwnChannels
 
 log = logging.getLogger("hourbell.library")
+
+_FIND_CHANNELS_SECONDS = 15.0
 
 
 class Embedded:
@@ -37,6 +50,7 @@ class Embedded:
         self._stores: Stores | None = None
         self._node: Node | None = None
         self._run_time: RunTimeJobs | None = None
+        self._finding: asyncio.Task[None] | None = None
         self.loop = asyncio.get_running_loop()
         self._now = clock.now
         self._logs = ExitStack()
@@ -77,13 +91,17 @@ class Embedded:
                     transactions=self._settings.sql_connections,
                 )
             ]
+            channels = build_own_channels(self._settings, stores)
+            await find_own_channels(stores, channels, now)
+            all_targets: list[Target] = [*targets, channels]
             metrics, listeners = Metrics(), self._scheduler.listeners
             analytics = build_analytics(self._settings, metrics)
-            engine = build_engine(self._settings, stores, targets, metrics, listeners, analytics)
-            self._node = Node(engine, targets, stores, self._scheduler, analytics)
+            engine = build_engine(self._settings, stores, all_targets, metrics, listeners, analytics)
+            self._node = Node(engine, all_targets, stores, self._scheduler, analytics)
             listeners.start()
             await self._node.start(now)
             self._now = engine.clock.now
+            self._finding = asyncio.create_task(self._find_channels(stores, channels), name="hourbell-channels")
         else:
             ahead = now - clock.now()
             self._now = lambda: clock.now() + ahead
@@ -99,9 +117,19 @@ class Embedded:
             live_for=max(LIVE_FOR, self._settings.lease),
         )
 
+    async def _find_channels(self, stores: Stores, channels: "OwnChannels") -> None:
+        """Look from time to time for channels that this node can deliver."""
+        while True:
+            await asyncio.sleep(_FIND_CHANNELS_SECONDS)
+            with suppress(StoreUnavailable):  # the engine reports that
+                await find_own_channels(stores, channels, self._now())
+
     async def stop(self) -> None:
         """Shut down gracefully within the drain limit, and close the connections."""
         with self._logs:
+            if self._finding is not None:
+                self._finding.cancel()
+                await asyncio.wait([self._finding])
             if self._node is not None:
                 await self._node.stop()
             await self._scheduler.listeners.stop()

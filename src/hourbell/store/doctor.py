@@ -13,6 +13,7 @@ from uuid import UUID
 from hourbell.core.access.audit_chain import SealKeys
 from hourbell.core.doctor.deployment import AccessFacts
 from hourbell.core.doctor.environment import (
+    check_alerts,
     check_audit,
     check_clock,
     check_conflicts,
@@ -32,6 +33,7 @@ from hourbell.core.doctor.environment import (
     table_names,
 )
 from hourbell.core.doctor.facts import (
+    AlertNames,
     Cluster,
     HeldRun,
     JobFacts,
@@ -88,6 +90,9 @@ class DoctorStore(Protocol):
         """Return secret headers that were set for another origin than their job's: job, field, origin, and the job's
         origin.
         """
+
+    async def alert_names(self) -> AlertNames:
+        """Return the alert policies that jobs name and that do not exist, and the policies and channels that do."""
 
     async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
         """Return jobs that a program defines, on a node with a heartbeat since then, but that have another owner."""
@@ -173,6 +178,7 @@ async def _examine_work(store: DoctorStore, now: datetime, expected: Expectation
     found.add(check_nodes(cluster, alive, now))
     found.add(check_conflicts(await store.conflicts(live_since)))
     found.add(check_secrets(await store.secrets_elsewhere()))
+    found.add(check_alerts(await store.alert_names()))
     found.add(check_tzdata(cluster, alive, expected.tzdata))
     found.add(check_lanes(await store.lanes(now), alive, now, expected.stuck_after))
     found.add(check_leases(await store.expired(now - grace), is_reaped=lives_since(alive, now - grace)))

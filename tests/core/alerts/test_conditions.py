@@ -21,7 +21,7 @@ HOST = "https://example.com:443"
 def found(facts: JobFacts, policy: AlertPolicy = ALL, *known: Incident, now: Any = T0) -> dict[str, Trouble]:
     incidents = {incident.key: incident for incident in known}
     troubles = troubles_of(facts, "default", policy, incidents, now)
-    return {str(trouble.kind): trouble for _, trouble in troubles if trouble is not None}
+    return {str(trouble.kind): trouble for _, trouble, _ in troubles if trouble is not None}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,9 @@ def test_an_open_incident_is_over_with_a_success_and_not_before() -> None:
     incident = opened()
 
     assert list(found(some_facts(streak=1), ALL, incident)) == ["failed"]
-    assert list(troubles_of(some_facts(), "default", ALL, {incident.key: incident}, T0)) == [(incident.key, None)]
+    assert list(troubles_of(some_facts(), "default", ALL, {incident.key: incident}, T0)) == [
+        (incident.key, None, False)
+    ]
 
 
 def test_a_rate_of_failures_opens_an_incident_without_a_streak() -> None:
@@ -89,10 +91,15 @@ def test_an_incident_from_before_the_policy_changed_is_over() -> None:
     grouped = replace(opened(), key=f"lane:failed:default:{HOST}")
     facts = some_facts(streak=2, lane=HOST)
 
-    troubles = dict(troubles_of(facts, "default", replace(ALL, group="none"), {grouped.key: grouped}, T0))
+    policy = replace(ALL, group="none")
+    troubles = {
+        key: (trouble is not None, is_moved)
+        for key, trouble, is_moved in troubles_of(facts, "default", policy, {grouped.key: grouped}, T0)
+    }
+    well = troubles_of(replace(facts, streak=0), "default", policy, {grouped.key: grouped}, T0)
 
-    assert troubles[grouped.key] is None
-    assert troubles[job_key(JOB, IncidentKind.FAILED)] is not None
+    assert troubles == {job_key(JOB, IncidentKind.FAILED): (True, False), grouped.key: (False, True)}
+    assert list(well) == [(grouped.key, None, False)]
 
 
 def test_the_error_of_an_incident_is_the_exception_of_a_traceback() -> None:

@@ -8,7 +8,7 @@ from hourbell.core.alerts.conditions import JobFacts
 from hourbell.core.alerts.incident import Incident, Trouble, job_key
 from hourbell.core.alerts.kinds import IncidentKind
 from hourbell.core.alerts.policy import AlertPolicy
-from hourbell.core.alerts.watch import watch
+from hourbell.core.alerts.watch import Before, watch
 from tests.core.values import HOUR, JOB, MINUTE, T0
 
 KEY = job_key(JOB, IncidentKind.FAILED)
@@ -26,8 +26,8 @@ def some_trouble(**more: Any) -> Trouble:
 
 
 def opened(policy: AlertPolicy = OPS, *, opened_before: int = 0, **more: Any) -> Incident:
-    """An incident that was opened and told at T0."""
-    decision = watch(some_trouble(), "default", policy, None, T0, opened_before=opened_before)
+    """An incident that was opened and notified at T0."""
+    decision = watch(some_trouble(), "default", policy, None, T0, before=Before(opened_before))
     assert decision.incident is not None
     return replace(decision.incident, **more)
 

@@ -217,21 +217,22 @@ async def test_a_refused_recipient_is_named_and_the_others_get_the_message() -> 
     assert [recipients for _, recipients, _ in mailbox.mails] == [("night@example.com",)]
 
 
-async def test_a_server_that_is_away_or_mute_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_tls", [False, True])
+async def test_a_server_that_is_away_or_mute_is_tried_again(monkeypatch: pytest.MonkeyPatch, is_tls: bool) -> None:
     monkeypatch.setattr(module, "ATTEMPT_SECONDS", 0.3)
-    monkeypatch.setattr(module, "STEP_SECONDS", 0.6)
     ended = asyncio.Event()
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        assert await reader.read() == b""  # nothing is sent before the greeting
+        sent = await reader.read()
+        assert bool(sent) is is_tls  # without TLS, nothing is sent before the greeting
         writer.close()
         ended.set()
 
     server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        mute = await send(plain(port))
-        await ended.wait()
+        mute = await send(parse_mail_server(f"smtps://127.0.0.1:{port}") if is_tls else plain(port))
+        await asyncio.wait_for(ended.wait(), module.STEP_SECONDS / 3)  # its thread ends with the attempt
     away = await send(plain(port))
 
     for outcome in (mute, away):

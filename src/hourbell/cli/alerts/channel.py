@@ -87,6 +87,49 @@ def create(
         note("the secret is shown only once; check signatures with it (docs/receiving.md)")
 
 
+@command.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell channel edit mail --set to=ops@example.com,night@example.com
+    hourbell channel edit phone --set priority=5 --unset token
+    hourbell channel edit am --url https://alertmanager.example.com --set token=env:AM_TOKEN
+    """,
+)
+@click.argument("name")
+@click.option("--url", metavar="URL", help="The same as --set url=URL.")
+@click.option(
+    "--set",
+    "fields",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="A field to change: text, JSON, or env:NAME or file:PATH for what is secret. Repeat it.",
+)
+@click.option("--unset", "unset", multiple=True, metavar="FIELD", help="A field to set to its default. Repeat it.")
+@take_over_option
+@zone_option
+@output_options
+@server_options
+def edit(
+    client: "Client",
+    name: str,
+    url: str | None,
+    fields: tuple[str, ...],
+    unset: tuple[str, ...],
+    zone: str,
+    output: Output,
+    *,
+    take_over: bool,
+) -> None:
+    """Change fields of a channel. Secrets stay, unless another origin needs them again."""
+    changes = ({} if url is None else {"url": url}) | _fields(fields) | dict.fromkeys(unset)
+    if not changes:
+        raise click.UsageError("nothing to change; give --set FIELD=VALUE, --url or --unset")
+    channel = client.channels.patch(name, changes, take_over=take_over)
+    output.one(channel, _view(zone), _lines(channel, zone))
+    if channel.generated_secret is not None and output.is_for_people:
+        note("the secret is shown only once; check signatures with it (docs/receiving.md)")
+
+
 @command.command("list", cls=ExampleCommand, examples="hourbell channel list\nhourbell channel list -q")
 @zone_option
 @output_options

@@ -89,13 +89,14 @@ def get(client: "Client", name: str, zone: str, output: Output) -> None:
 
 @command.command(cls=ExampleCommand, examples="hourbell alert-policy delete billing --yes")
 @click.argument("name")
+@click.option("--force", is_flag=True, help="Also if jobs name it: `default` applies to them.")
 @take_over_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @server_options
-def delete(client: "Client", name: str, *, take_over: bool, yes: bool) -> None:
-    """Delete an alert policy. Jobs that name it get `default`."""
+def delete(client: "Client", name: str, *, force: bool, take_over: bool, yes: bool) -> None:
+    """Delete an alert policy."""
     confirm(f"delete the alert policy {name}", yes=yes)
-    client.alert_policies.delete(name, take_over=take_over)
+    client.alert_policies.delete(name, force=force, take_over=take_over)
     note(f"deleted {name}")
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hourbell.targets.channel.base import Channel
     from hourbell.targets.http.transport import Transport
 
-NOT_READY = 1
+NOT_READY, UNUSABLE = 1, 2
 _PROBE_SECONDS = 10.0
 _NEVER = "never"
 _MAX_REASON_CHARACTERS = 300
@@ -103,11 +103,14 @@ def command(
         _receivers(receivers, channels),
         transport,
         user_agent,
-        after=timedelta(0) if once and state is None else after,  # nothing remembers since when
+        after=after,
         repeat=repeat,
         state=state,
     )
-    sys.exit(asyncio.run(_run(watch, interval, once=once)))
+    if once and (state is None or watch.state_error):
+        watch.after = timedelta(0)  # nothing remembers since when
+    status = asyncio.run(_run(watch, interval, once=once))
+    sys.exit(UNUSABLE if watch.state_error and status == 0 else status)
 
 
 @dataclass(slots=True)
@@ -138,10 +141,26 @@ class OutsideWatch:
     repeat: timedelta | None
     state: Path | None = None
     silence: Silence | None = field(default=None)
+    state_error: bool = False  # the state cannot be read or written: this process alone remembers
 
     def __post_init__(self) -> None:
-        if self.state is not None and self.state.exists():
-            self._load(self.state)
+        if self.state is None:
+            return
+        try:
+            if self.state.exists():
+                self._load(self.state)
+            self._write(self.state)
+        except OSError as error:
+            self._fail(self.state, f"it cannot be written: {error.strerror or error}")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            self._fail(self.state, "it is not a state of `hourbell watch`")
+
+    def _fail(self, path: Path, why: str) -> None:
+        """Say once that nothing remembers who was notified; whoever is to be notified is so all the same."""
+        if not self.state_error:
+            advice = "everybody is notified, but with --once again at every look; name a file that can be"
+            click.echo(f"error: the state {path} cannot be used: {why}; {advice}", err=True)
+        self.state_error = True
 
     async def look(self) -> bool:
         """Ask every node and send what is due; return True if a node is ready."""
@@ -156,7 +175,7 @@ class OutsideWatch:
             event = due_event(self.silence, receiver.notified, now, after=self.after, repeat=self.repeat)
             if event is not None:
                 await self._notify(receiver, event, now)
-        if self.state is not None:
+        if self.state is not None and not self.state_error:
             self._save(self.state)
         return self.silence is None
 
@@ -195,17 +214,21 @@ class OutsideWatch:
         return None if response.status == 200 else f"HTTP {response.status}{_reasons(response.body)}"
 
     def _load(self, path: Path) -> None:
-        try:
-            value = json.loads(path.read_text("utf-8"))
-            since = value["silence"]
-            self.silence = None if since is None else Notified.from_json(since).silence
-            for receiver in self.receivers:
-                notified = value["notified"].get(receiver.name)
-                receiver.notified = None if notified is None else Notified.from_json(notified)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise click.UsageError(f"{path} is not a state of `hourbell watch`; name another file") from None
+        value = json.loads(path.read_text("utf-8"))
+        since = value["silence"]
+        silence = None if since is None else Notified.from_json(since).silence
+        notified = {name: Notified.from_json(each) for name, each in value["notified"].items()}
+        self.silence = silence
+        for receiver in self.receivers:
+            receiver.notified = notified.get(receiver.name)
 
     def _save(self, path: Path) -> None:
+        try:
+            self._write(path)
+        except OSError as error:
+            self._fail(path, f"it cannot be written: {error.strerror or error}")
+
+    def _write(self, path: Path) -> None:
         """Write the state next to the file, then replace it: a half-written state is never read."""
         silence = None if self.silence is None else Notified(self.silence, self.silence.since).to_json()
         notified = {receiver.name: receiver.notified.to_json() for receiver in self.receivers if receiver.notified}

@@ -14,6 +14,8 @@ CHANNEL = "channel"  # the type of the target
 SYSTEM = "system"  # managed_by of jobs that Hourbell makes for itself
 LANE_PREFIX = "channel:"
 JOB_PREFIX = "hourbell-channel-"
+# These receivers keep a state of their own for each incident: they always learn of its end, and get no digest.
+STATEFUL_TYPES = frozenset({"pagerduty", "alertmanager"})
 _SCHEDULE = "@yearly"  # never fires: the job is not enabled, and has no time to be planned
 _WAITS = tuple(timedelta(seconds=seconds) for seconds in (10, 30, 60, 300, 900, 1_800))
 _MAX_AGE = timedelta(hours=24)
@@ -55,6 +57,10 @@ class StoredChannel:
     config: Mapping[str, Any]
     origin: str | None
     job_id: UUID
+
+    @property
+    def is_stateful(self) -> bool:
+        return self.type in STATEFUL_TYPES
 
 
 def secret_field(name: str) -> str:

@@ -1,7 +1,7 @@
 """Derive the troubles of a job from the facts in the tables, as far as its policy asks for them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -21,9 +21,10 @@ MIN_LOST_TIMES = 3  # skips in that window, before their share counts
 class JobFacts:
     """The facts about one job, read in one transaction.
 
-    `streak` is the number of runs that failed since the last success, and `failing_since` the end of the first of them.
-    `late_at` is the scheduled time of the oldest run that waits and has never begun, and `running_since` the start of
-    the oldest run that is running. `missed_at` is the newest scheduled time that got no run, of those not yet reported.
+    `streak` is the number of runs that failed since the last success, `failing_since` the end of the first of them, and
+    `failed_at` that of the last one. `late_at` is the scheduled time of the oldest run that waits and has never begun,
+    and `running_since` the start of the first attempt of the oldest run that has begun and not ended. `missed_at` is
+    the newest scheduled time that got no run, of those not yet reported.
     """
 
     job_id: UUID
@@ -38,6 +39,7 @@ class JobFacts:
     streak: int = 0
     failing_since: datetime | None = None
     failed_run: UUID | None = None
+    failed_at: datetime | None = None
     failed_unbegun: bool = False  # the last failed run never had an attempt
     error: str | None = None
     last_success_at: datetime | None = None
@@ -49,27 +51,32 @@ class JobFacts:
     missed_at: datetime | None = None
     missed: int = 0
     lost_to_overlap: int = 0  # within LOSING_WINDOW
+    lost_at: datetime | None = None  # the last of them
     planned: int = 0  # runs within LOSING_WINDOW
 
 
 def troubles_of(
     facts: JobFacts, name: str, policy: AlertPolicy, known: Mapping[str, Incident], now: datetime
-) -> Iterator[tuple[str, Trouble | None]]:
+) -> Iterator[tuple[str, Trouble | None, bool]]:
     """Yield the key of each incident that the job can have, with what is wrong; None if it is not, or no longer.
 
     `name` is that of the policy; `known` has the job's unresolved incidents by their keys. Only keys that have an
-    incident or a trouble are yielded.
+    incident or a trouble are yielded. The flag is True if the trouble goes on under another key, because the job's
+    policy or target was changed.
     """
+    found: set[IncidentKind] = set()
     keys = {kind: key_of(facts, kind, name, policy) for kind in _CONDITIONS}
     for kind, condition in _CONDITIONS.items():
         key = keys[kind]
         incident = known.get(key)
         is_asked = kind in policy.on and (facts.is_active or kind is IncidentKind.PAUSED_TOO_LONG)
         trouble = condition(facts, key, policy, incident, now) if is_asked else None
+        if trouble is not None:
+            found.add(kind)
         if trouble is not None or incident is not None:
-            yield key, trouble
+            yield key, trouble, False
     for key in known.keys() - set(keys.values()):  # from before the policy or the target was changed
-        yield key, None
+        yield key, None, known[key].kind in found
 
 
 def key_of(facts: JobFacts, kind: IncidentKind, name: str, policy: AlertPolicy) -> str:
@@ -102,6 +109,7 @@ def _failed(facts: JobFacts, key: str, policy: AlertPolicy, incident: Incident |
         job_id=facts.job_id,
         run_id=facts.failed_run,
         lane=group_of(facts, policy),
+        news_at=facts.failed_at,
     )
 
 
@@ -155,7 +163,8 @@ def _losing_runs(
     if facts.lost_to_overlap <= policy.losing_share * total:
         return None
     text = "runs are skipped because earlier ones have not ended"
-    return _trouble(facts, key, IncidentKind.LOSING_RUNS, now, text, count=facts.lost_to_overlap)
+    trouble = _trouble(facts, key, IncidentKind.LOSING_RUNS, now, text, count=facts.lost_to_overlap)
+    return replace(trouble, news_at=facts.lost_at)
 
 
 def _paused_too_long(

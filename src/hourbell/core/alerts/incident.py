@@ -1,5 +1,6 @@
 """Incidents: one thing that is wrong, opened and resolved once; with the ids that make each message unique."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha1
@@ -21,7 +22,8 @@ class Trouble:
     """Something that is wrong now, as read from the tables.
 
     `key` is the identity of the incident: while one with this key is unresolved, no other one is opened. `count` is how
-    often it happened since `since`; `group_size` how many jobs it concerns.
+    often it happened since `since`, and `news_at` when it happened last, if that is later; `group_size` is how many
+    jobs it concerns.
     """
 
     key: str
@@ -34,6 +36,11 @@ class Trouble:
     job_id: UUID | None = None
     run_id: UUID | None = None
     lane: str | None = None
+    news_at: datetime | None = None
+
+    def is_news(self, closed_at: datetime | None) -> bool:
+        """Return True if it happened after somebody resolved its incident by hand."""
+        return closed_at is None or (self.news_at or self.since) > closed_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,9 @@ class Incident:
 
     `steps` is the number of messages planned so far, and `escalated` the number of escalation steps among them.
     `opened_before` is the number of incidents with the same key that were opened in the 24 hours before. `next_at` is
-    when the incident is to be looked at again, without any news; None for never.
+    when the incident is to be looked at again, without any news; None for never. `announced_at` is when its first
+    message was planned, and `notified_at` its last one. `quiet_until` is the end of the quiet hours that its next
+    message waits for.
     """
 
     id: UUID
@@ -63,7 +72,9 @@ class Incident:
     steps: int = 0
     escalated: int = 0
     opened_before: int = 0
+    announced_at: datetime | None = None
     notified_at: datetime | None = None
+    quiet_until: datetime | None = None
     next_at: datetime | None = None
     acknowledged_at: datetime | None = None
     acknowledged_by: str | None = None
@@ -100,6 +111,11 @@ def incident_id(key: str, opened_at: datetime) -> UUID:
 def notification_id(channel_job: UUID, incident: UUID, step: int) -> UUID:
     """Compute the id of a notification, which is a run of the channel's job. A message planned twice is one run."""
     return uuid5(channel_job, f"{incident}:{step}")
+
+
+def digest_id(channel_job: UUID, steps: Iterable[tuple[UUID, int]]) -> UUID:
+    """Compute the id of a message about several incidents from these and their steps."""
+    return uuid5(channel_job, "|".join(sorted(f"{incident}:{step}" for incident, step in steps)))
 
 
 def job_key(job_id: UUID, kind: IncidentKind) -> str:

@@ -35,6 +35,7 @@ class Event(StrEnum):
     ESCALATED = "incident.escalated"
     DIGEST = "incident.digest"  # once a day while it flaps
     RESOLVED = "incident.resolved"
+    QUIET_DIGEST = "incidents.digest"  # at the end of quiet hours: everything that waited for it
     TEST = "channel.test"
 
 
@@ -43,6 +44,9 @@ MOVES: Mapping[IncidentState, frozenset[IncidentState]] = {
     IncidentState.ACKNOWLEDGED: frozenset({IncidentState.RESOLVED}),
     IncidentState.RESOLVED: frozenset(),
 }
+
+# Sent in quiet hours, too: while a node is silent or nobody plans, nothing else may be noticed.
+URGENT_KINDS = frozenset({IncidentKind.SCHEDULER_SILENT})
 
 JOB_KINDS = frozenset(
     {

@@ -80,9 +80,18 @@ class IncidentSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class DigestItem:
+    """One incident in a digest."""
+
+    event: Event
+    incident: IncidentSummary
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One notification. `id` is the same on every attempt; `links` has `incident`, `job` and `run`, as far as known.
 
+    A digest of quiet hours is about `total` incidents and has the first of them as `items`, instead of `incident`.
     Every text in it may come from users and receivers: a channel escapes it for its own format.
     """
 
@@ -90,13 +99,19 @@ class Message:
     event: Event
     at: datetime  # when it was planned
     channel: str
-    incident: IncidentSummary | None = None  # None for a test of the channel
+    incident: IncidentSummary | None = None  # None for a digest, and for a test of the channel
     job: JobSummary | None = None
     run: RunSummary | None = None
     links: Mapping[str, str] = field(default_factory=dict)
+    items: tuple[DigestItem, ...] = ()
+    total: int = 0
 
     def to_json(self) -> Json:
         """Return the body that the webhook channel sends, and that is stored as the payload of the run."""
+        digest: Json = {}
+        if self.event is Event.QUIET_DIGEST:
+            incidents = [{"type": str(each.event)} | _incident_json(each.incident) for each in self.items]
+            digest = {"incidents": incidents, "total": self.total}
         return {
             "type": str(self.event),
             "id": self.id,
@@ -106,6 +121,7 @@ class Message:
             "job": None if self.job is None else _job_json(self.job),
             "run": None if self.run is None else _run_json(self.run),
             "links": dict(self.links),
+            **digest,
         }
 
     @classmethod
@@ -123,6 +139,8 @@ class Message:
                 job=None if job is None else _job_of(job),
                 run=None if run is None else _run_of(run),
                 links={str(name): str(link) for name, link in value["links"].items()},
+                items=tuple(map(_item_of, value.get("incidents", ()))),
+                total=int(value.get("total", 0)),
             )
         except (AssertionError, KeyError, TypeError, AttributeError, ValueError):
             raise ValueError("the payload of this run is no message") from None
@@ -145,6 +163,11 @@ def _incident_json(incident: IncidentSummary) -> Json:
         "resolved_at": _shown(incident.resolved_at),
         "resolved_by": incident.resolved_by,
     }
+
+
+def _item_of(value: Mapping[str, Any]) -> DigestItem:
+    incident = {name: each for name, each in value.items() if name != "type"}
+    return DigestItem(Event(value["type"]), _incident_of(incident))
 
 
 def _incident_of(value: Mapping[str, Any]) -> IncidentSummary:

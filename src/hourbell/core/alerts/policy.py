@@ -121,6 +121,11 @@ def policy_for(name: str, policies: Mapping[str, AlertPolicy]) -> tuple[str, Ale
     return DEFAULT_POLICY, policies.get(DEFAULT_POLICY, BUILT_IN)
 
 
+def is_built_in(name: str) -> bool:
+    """Return True for the names that a job can always give: none, `default`, and the empty one, which means it."""
+    return name in ("", DEFAULT_POLICY, NO_POLICY)
+
+
 def check_name(name: object, what: str) -> None:
     """Raise a RequestError unless this can be the name of a policy or a channel."""
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:

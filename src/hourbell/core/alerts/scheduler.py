@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from hourbell.core.alerts.channel import LANE_PREFIX
 from hourbell.core.alerts.incident import MAX_ERROR_CHARACTERS, Trouble, channel_key, lane_key
 from hourbell.core.alerts.kinds import IncidentKind
 from hourbell.core.run.error_line import error_line
@@ -102,9 +103,17 @@ def unserved_lanes(lanes: Iterable[tuple[str, datetime]], now: datetime) -> Iter
     """Yield a trouble for each of these lanes, which no live node serves, if its first run has waited long enough."""
     for lane, ready_at in lanes:
         if now - ready_at >= UNSERVED_FOR:
-            text = f"runs wait for a node that serves {lane}"
+            text = _unserved_text(lane)
             kind = IncidentKind.UNSERVED
             yield Trouble(lane_key(lane, kind), kind, ready_at, text, kind, lane=lane)
+
+
+def _unserved_text(lane: str) -> str:
+    if not lane.startswith(LANE_PREFIX):
+        return f"runs wait for a node that serves {lane}"
+    name = lane.removeprefix(LANE_PREFIX)
+    needs = "the key of its secrets, or for e-mail HOURBELL_SMTP_URL"
+    return f"messages to the channel {name} wait: no live node can deliver them; a node needs {needs}"
 
 
 def failing_channel(
@@ -145,7 +154,7 @@ def recovery(
     return Trouble(
         RECOVERY_KEY,
         IncidentKind.RECOVERY,
-        late.oldest_at or now,
+        late.oldest_at or (outage[1] if outage is not None and is_after_outage else now),
         "; ".join(texts),
         RECOVERY_KEY,
         count=late.runs,

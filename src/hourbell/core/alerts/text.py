@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from html import escape
 
 from hourbell.core.alerts.kinds import Event, IncidentKind
-from hourbell.core.alerts.message import IncidentSummary, JobSummary, Message
+from hourbell.core.alerts.message import DigestItem, IncidentSummary, JobSummary, Message
 from hourbell.core.alerts.outside import OUTSIDE
 from hourbell.core.run.error_line import error_line
 from hourbell.core.schedule.zones import local_time_at
@@ -19,6 +19,7 @@ from hourbell.core.values.readers import show_duration
 MAX_LINE_CHARACTERS = 500
 MAX_TITLE_CHARACTERS = 200
 _MAX_JOBS = 5
+_MAX_ITEMS = 20  # of a digest
 _PREFIX = {
     Event.OPENED: "",
     Event.FLAPPING: "Flapping: ",
@@ -59,6 +60,8 @@ class MessageText:
 def describe(message: Message) -> MessageText:
     """Return what a message says."""
     incident = message.incident
+    if message.event is Event.QUIET_DIGEST:
+        return _describe_digest(message)
     if incident is None:
         title = f"Test of the channel {message.channel}"
         return MessageText(one_line(title), (("Result", "Alerts of Hourbell arrive here."),))
@@ -67,6 +70,32 @@ def describe(message: Message) -> MessageText:
     is_known = message.event is not Event.RESOLVED and incident.policy != OUTSIDE  # to a node that can change it
     commands = _commands(incident) if is_known else ()
     return MessageText(one_line(title_of(message, incident), MAX_TITLE_CHARACTERS), fields, links, commands)
+
+
+def _describe_digest(message: Message) -> MessageText:
+    """Return what a digest of quiet hours says: one line for each incident, what goes on before what is over."""
+    over = sum(item.event is Event.RESOLVED for item in message.items)
+    noun = "incident" if message.total == 1 else "incidents"
+    title = f"After quiet hours: {message.total} {noun}" + (f", {over} of them over" if over else "")
+    items = sorted(message.items, key=lambda item: item.event is Event.RESOLVED)
+    fields = [(_item_name(item), one_line(_item_text(message, item))) for item in items[:_MAX_ITEMS]]
+    if message.total > len(fields):
+        fields.append(("More", f"{message.total - len(fields)} incidents; see `hourbell incident list`"))
+    links = tuple((name.capitalize(), url) for name, url in message.links.items())
+    return MessageText(one_line(title, MAX_TITLE_CHARACTERS), tuple(fields), links)
+
+
+def _item_name(item: DigestItem) -> str:
+    return _PREFIX[item.event].rstrip(": ") or "Open"
+
+
+def _item_text(message: Message, item: DigestItem) -> str:
+    incident = item.incident
+    since = _since(incident.opened_at, message.at, "UTC")
+    if incident.resolved_at is not None:
+        since = f"{_at(incident.opened_at, 'UTC')}{_until(incident, 'UTC')}"
+    error = error_line(incident.error)
+    return f"{_trouble(message, incident)}, {since}" + (f": {error}" if error else "")
 
 
 def title_of(message: Message, incident: IncidentSummary) -> str:

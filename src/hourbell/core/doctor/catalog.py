@@ -290,6 +290,25 @@ RUNS_STUCK = _warning(
     "Start more nodes, or raise HOURBELL_SLOTS. If the nodes have nothing to do, look for `tick_failed` in their log.",
 )
 
+# Alerts
+POLICY_UNKNOWN = _warning(
+    "policy_unknown",
+    "jobs name an alert policy that does not exist, so that `default` applies to them",
+    "Create the policy (hourbell alert-policy set NAME), or give the jobs another one (hourbell job edit JOB "
+    "--alert-policy default).",
+)
+POLICY_UNREADABLE = _warning(
+    "policy_unreadable",
+    "an alert policy cannot be read, so that `default` applies to its jobs",
+    "Define it again: hourbell alert-policy set NAME.",
+)
+CHANNEL_UNKNOWN = _warning(
+    "channel_unknown",
+    "an alert policy names a channel that does not exist, so that its messages to it are not sent",
+    "Create the channel (hourbell channel create NAME), or define the policy again without it (hourbell alert-policy "
+    "set POLICY).",
+)
+
 # The deployment, with --production
 ACCESS_OPEN = _error(
     "access_open",

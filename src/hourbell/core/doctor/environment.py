@@ -1,15 +1,18 @@
 """Checks of the environment of jobs: schema, database settings, nodes, clocks, time-zone data and lanes."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from hourbell.core.access.audit_chain import Break
+from hourbell.core.alerts.policy import channels_of, parse_policy
 from hourbell.core.doctor import catalog
-from hourbell.core.doctor.facts import Cluster, HeldRun, LaneFacts, NodeFacts, Schema
+from hourbell.core.doctor.facts import AlertNames, Cluster, HeldRun, LaneFacts, NodeFacts, Schema
 from hourbell.core.doctor.findings import Defect
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.job.secret_headers import show_origin
+from hourbell.core.run.error_line import error_line
 
 MAX_OFFSET = timedelta(seconds=5)
 UNSERVED = timedelta(minutes=1)
@@ -76,6 +79,21 @@ def check_conflicts(conflicts: Iterable[JobConflict]) -> Iterator[Defect]:
     for each in conflicts:
         row = f"job {each.job}: {each.program} defines it, {each.owner} has it; {each.hint}"
         yield Defect(catalog.JOB_CONFLICT, row)
+
+
+def check_alerts(names: AlertNames) -> Iterator[Defect]:
+    """Report names of alert policies and channels that nothing has, so that alerts go elsewhere or nowhere."""
+    for unknown, job, jobs in names.unknown_policies:
+        more = f" and {jobs - 1} more" if jobs > 1 else ""
+        yield Defect(catalog.POLICY_UNKNOWN, f"alert policy {unknown}, named by job {job}{more}", count=jobs)
+    for name, definition in names.policies:
+        try:
+            policy = parse_policy(json.loads(definition))
+        except ValueError as error:
+            yield Defect(catalog.POLICY_UNREADABLE, f"alert policy {name}: {error_line(str(error))}")
+            continue
+        for channel in sorted(channels_of(policy) - names.channels):
+            yield Defect(catalog.CHANNEL_UNKNOWN, f"alert policy {name} names the channel {channel}")
 
 
 def check_secrets(secrets: Iterable[tuple[str, str, str | None, str]]) -> Iterator[Defect]:

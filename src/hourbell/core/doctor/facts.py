@@ -67,6 +67,15 @@ class JobFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertNames:
+    """The names by which jobs, alert policies and channels refer to each other."""
+
+    unknown_policies: tuple[tuple[str, str, int], ...] = ()  # named by jobs: the policy, the first job and their number
+    policies: tuple[tuple[str, str], ...] = ()  # names and definitions
+    channels: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFacts:
     id: UUID
     host: str

@@ -20,7 +20,8 @@ returning job_id, reason, missed_at, count
 -- Whether there is anything to take, so that an idle watcher writes nothing.
 select exists (select 1 from hourbell.job_stats where alert_at is not null)
        or exists (select 1 from hourbell.alert_signals)
-       or exists (select 1 from hourbell.incidents where next_at is not null and next_at <= :now) as is_due
+       or exists (select 1 from hourbell.incidents where next_at is not null and next_at <= :now)
+       or exists (select 1 from hourbell.incidents where quiet_until is not null and quiet_until <= :now) as is_due
 
 -- name: due_incidents
 select i.id, i.kind, i.key,
@@ -45,17 +46,13 @@ limit :limit
 select j.id, coalesce(j.deleted_name, j.name) as name, j.alert_policy, j.enabled and j.deleted_at is null as is_active,
        j.deleted_at is not null as is_deleted, j.managed_by, j.lane, j.late_after, j.next_at, j.created_at,
        j.updated_at, j.schedule, j.timezone, j.dst, j.description, j.tags, j.subject,
-       s.streak, s.first_failed_at, s.failed_run_id, s.last_error, s.last_success_at, f.attempt as failed_attempt
+       s.streak, s.first_failed_at, s.failed_run_id, s.last_error, s.last_success_at, f.attempt as failed_attempt,
+       f.finished_at as failed_at
 from hourbell.jobs j
 left join hourbell.job_stats s on s.job_id = j.id
 left join hourbell.runs f on f.id = s.failed_run_id
 where j.id = any(:ids::uuid[])
 order by j.id
-
--- name: running_of_jobs
-select job_id, id as run_id, started_at
-from hourbell.runs
-where job_id = any(:ids::uuid[]) and state = 'running' and started_at is not null
 
 -- name: recent_failures
 select count(*) as count
@@ -68,13 +65,20 @@ where recent.state = 'failed'
 -- name: recent_overlaps
 select (select coalesce(sum(s.count), 0) from hourbell.skips s
         where s.job_id = :job_id and s.last_at >= :since and s.reason = 'overlap') as lost,
+       (select max(s.last_at) from hourbell.skips s
+        where s.job_id = :job_id and s.last_at >= :since and s.reason = 'overlap') as lost_at,
        (select count(*) from hourbell.runs r
         where r.job_id = :job_id and r.scheduled_at >= :since and r.kind = 'scheduled') as planned
 
--- name: slow_running
-select r.job_id
-from hourbell.runs r
-where r.state = 'running' and r.started_at <= :before
+-- name: slow_runs
+-- Runs that began before then: those that are running, and of those between attempts the ones planned first.
+select slow.job_id
+from (select r.job_id, r.started_at from hourbell.runs r where r.state = 'running'
+      union all
+      select waiting.job_id, waiting.started_at
+      from (select r.job_id, r.started_at from hourbell.runs r
+            where r.state = 'retrying' order by r.expires_at limit :rows) as waiting) as slow
+where slow.started_at <= :before
 limit :limit
 
 -- name: paused_jobs
@@ -148,22 +152,45 @@ select id from hourbell.incidents where key = :key and state <> 'resolved'
 -- name: lock_incident
 select i.* from hourbell.incidents i where i.id = :id for no key update
 
--- name: notified_openings
--- Of each key the incidents that were opened since then and notified.
-select key, count(*) as count
+-- name: quiet_is_over
+select 1 as is_over from hourbell.incidents where quiet_until is not null and quiet_until <= :now limit 1
+
+-- name: lock_quiet_incidents
+-- Incidents that wait for the end of quiet hours, which has come; also resolved ones, whose end was not notified yet.
+select i.* from hourbell.incidents i
+where i.quiet_until is not null and i.quiet_until <= :now
+order by i.key, i.id
+limit :limit
+for no key update
+
+-- name: past_incidents
+-- Of each key how many incidents were opened since then, notified, and not resolved by hand; and the last end by hand.
+select key,
+       count(case when opened_at >= :since and notified_at is not null and resolved_by is null then 1 end) as openings,
+       max(case when resolved_by is not null then resolved_at end) as closed_at
 from hourbell.incidents
-where key = any(:keys::text[]) and opened_at >= :since and notified_at is not null
+where key = any(:keys::text[])
 group by key
+
+-- name: notified_channels
+-- The channels that have got a message of these incidents. It does not count if its channel was deleted since and made
+-- again, or corrected after the message had failed.
+select distinct n.incident_id, n.channel
+from hourbell.notifications n
+join hourbell.channels c on c.name = n.channel
+left join hourbell.runs r on r.id = n.run_id
+where n.incident_id = any(:ids::uuid[]) and n.planned_at >= c.created_at
+  and (r.id is null or r.state <> 'failed' or r.finished_at >= c.updated_at)
 
 -- name: insert_incident
 insert into hourbell.incidents (
     id, key, kind, state, policy, opened_at, last_at, version, job_id, run_id, lane, error, fingerprint, count,
-    group_size, steps, escalated, opened_before, notified_at, next_at, acknowledged_at, acknowledged_by, muted_until,
-    resolved_at, resolved_by)
+    group_size, steps, escalated, opened_before, announced_at, notified_at, quiet_until, next_at, acknowledged_at,
+    acknowledged_by, muted_until, resolved_at, resolved_by)
 values (
     :id, :key, :kind, :state, :policy, :opened_at, :last_at, :version, :job_id, :run_id, :lane, :error, :fingerprint,
-    :count, :group_size, :steps, :escalated, :opened_before, :notified_at, :next_at, :acknowledged_at, :acknowledged_by,
-    :muted_until, :resolved_at, :resolved_by)
+    :count, :group_size, :steps, :escalated, :opened_before, :announced_at, :notified_at, :quiet_until, :next_at,
+    :acknowledged_at, :acknowledged_by, :muted_until, :resolved_at, :resolved_by)
 on conflict do nothing
 returning id
 
@@ -171,15 +198,32 @@ returning id
 update hourbell.incidents
 set state = :state, policy = :policy, last_at = :last_at, version = version + 1, run_id = :run_id, error = :error,
     fingerprint = :fingerprint, count = :count, group_size = :group_size, steps = :steps, escalated = :escalated,
-    notified_at = :notified_at, next_at = :next_at, acknowledged_at = :acknowledged_at, acknowledged_by = :acknowledged_by,
-    muted_until = :muted_until, resolved_at = :resolved_at, resolved_by = :resolved_by
+    announced_at = :announced_at, notified_at = :notified_at, quiet_until = :quiet_until, next_at = :next_at,
+    acknowledged_at = :acknowledged_at, acknowledged_by = :acknowledged_by, muted_until = :muted_until,
+    resolved_at = :resolved_at, resolved_by = :resolved_by
 where id = :id and version = :version and state <> 'resolved'
 returning id
 
+-- name: tell_resolved
+update hourbell.incidents
+set quiet_until = null, version = version + 1
+where id = :id and version = :version and state = 'resolved' and quiet_until is not null
+returning id
+
 -- name: join_incident
-insert into hourbell.incident_jobs (incident_id, job_id, joined_at)
-values (:incident_id, :job_id, :now)
-on conflict (incident_id, job_id) do update set healed_at = null
+insert into hourbell.incident_jobs (incident_id, job_id, joined_at, fingerprint)
+values (:incident_id, :job_id, :now, :fingerprint)
+on conflict (incident_id, job_id) do update set healed_at = null, fingerprint = excluded.fingerprint
+
+-- name: move_members
+insert into hourbell.incident_jobs (incident_id, job_id, joined_at, fingerprint)
+select :new_id::uuid, m.job_id, :now::timestamptz, m.fingerprint
+from hourbell.incident_jobs m
+where m.incident_id = :old_id and m.healed_at is null
+on conflict do nothing
+
+-- name: member_fingerprints
+select distinct fingerprint from hourbell.incident_jobs where incident_id = :incident_id
 
 -- name: heal_jobs
 update hourbell.incident_jobs
@@ -224,6 +268,20 @@ from hourbell.alert_policies order by name for update
 select j.alert_policy, j.name
 from hourbell.jobs j
 where j.alert_policy = any(:policies::text[]) and j.deleted_at is null and not (j.name = any(:names::text[]))
+order by j.name
+limit :limit
+
+-- name: policy_names
+select name from hourbell.alert_policies order by name
+
+-- name: lock_policy_names
+select name from hourbell.alert_policies where name = any(:names::text[]) order by name for key share
+
+-- name: jobs_of_policy
+-- How many jobs name it, and the first of them.
+select j.name, count(*) over () as jobs
+from hourbell.jobs j
+where j.alert_policy = :name and j.deleted_at is null
 order by j.name
 limit :limit
 
@@ -274,19 +332,27 @@ set type = excluded.type, config = excluded.config, origin = excluded.origin, ma
 delete from hourbell.channels where name = :name
 
 -- name: failing_channels
--- Notifications that wait after failures, and whether the last one that ended failed. A failure to tell that a channel
--- fails counts for neither, so that channels that fail cannot open incidents about each other in turn.
+-- Notifications that wait after failures, and whether the last one that ended failed. A failure to tell only that
+-- channels fail counts for neither, so that channels that fail cannot open incidents about each other in turn.
 select c.name, c.job_id, s.last_error,
        (select min(r.planned_at) from hourbell.runs r
         where r.lane = 'channel:' || c.name and r.state in ('pending', 'retrying') and r.failures >= :failures
           and not exists (
               select 1 from hourbell.notifications n
               join hourbell.incidents i on i.id = n.incident_id
-              where n.run_id = r.id and i.kind = 'channel_failed')) as waiting_at,
+              where n.run_id = r.id and i.kind = 'channel_failed'
+                and not exists (
+                    select 1 from hourbell.notifications o
+                    join hourbell.incidents u on u.id = o.incident_id
+                    where o.run_id = r.id and u.kind <> 'channel_failed'))) as waiting_at,
        s.streak > 0 and not exists (
            select 1 from hourbell.notifications n
            join hourbell.incidents i on i.id = n.incident_id
-           where n.run_id = s.failed_run_id and i.kind = 'channel_failed') as has_failed,
+           where n.run_id = s.failed_run_id and i.kind = 'channel_failed'
+             and not exists (
+                 select 1 from hourbell.notifications o
+                 join hourbell.incidents u on u.id = o.incident_id
+                 where o.run_id = s.failed_run_id and u.kind <> 'channel_failed')) as has_failed,
        s.first_failed_at, s.failed_run_id
 from hourbell.channels c
 left join hourbell.job_stats s on s.job_id = c.job_id

@@ -1,7 +1,7 @@
 """Changes that users make: channels, policies and incidents. Each verb is one transaction and one audit row."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -9,12 +9,13 @@ from uuid import UUID
 
 from hourbell.core.alerts.channel import ParsedChannel, StoredChannel
 from hourbell.core.alerts.incident import Incident, WrongMove
+from hourbell.core.alerts.kinds import Event
 from hourbell.core.alerts.message import Message
-from hourbell.core.alerts.policy import AlertPolicy, channels_of, parse_policy
+from hourbell.core.alerts.policy import DEFAULT_POLICY, AlertPolicy, channels_of, parse_policy
 from hourbell.core.values.field_errors import BodyError
 from hourbell.sealing import Sealed
+from hourbell.store.alerts.messages import Messages, Step, plan_message
 from hourbell.store.alerts.rows import channel_of, incident_of, policies_of, update_values
-from hourbell.store.alerts.watching import plan_message
 from hourbell.store.alerts.writing import (
     MAX_CHANNEL_ROWS,
     MAX_POLICY_ROWS,
@@ -31,11 +32,12 @@ from hourbell.store.base import Wake
 from hourbell.store.control.actor import Actor
 from hourbell.store.control.auditing import audit
 from hourbell.store.control.secrets import insert_secrets
-from hourbell.store.control.session import Session
+from hourbell.store.control.session import Session, Sessions
 from hourbell.store.control.verbs import Verbs
 from hourbell.store.errors import Conflict, NameTaken
 from hourbell.store.rows import UNREADABLE, Row
 
+_MAX_NAMED_JOBS = 5  # of a policy that cannot be deleted
 _NEWEST_AT, _NEWEST_ID = datetime(2200, 1, 1, tzinfo=UTC), UUID(int=2**128 - 1)
 
 
@@ -90,6 +92,12 @@ class IncidentQuery:
 
 
 class AlertVerbs(Verbs):
+    """`public_url` is where people reach the page, for links in messages; None for messages without links."""
+
+    def __init__(self, sessions: Sessions, *, public_url: str | None = None) -> None:
+        super().__init__(sessions)
+        self._public_url = public_url
+
     async def channels(self) -> list[ChannelView]:
         return [_channel_view(row) for row in await self._sessions.fetch("channels")]
 
@@ -131,6 +139,40 @@ class AlertVerbs(Verbs):
         except NameTaken:
             raise name_taken(name) from None
 
+    async def edit_channel(
+        self,
+        name: str,
+        parsed: ParsedChannel,
+        sealed: Sequence[Sealed],
+        actor: Actor,
+        *,
+        removed: Collection[str],
+        expect: datetime,
+        take_over: bool = False,
+    ) -> ChannelView:
+        """Change a channel. Secrets stay, except those that are given again, and the removed ones.
+
+        `Conflict` if there is none, if it was changed after `expect`, or if a jobs file manages it and it is not taken
+        over.
+        """
+
+        async def edit(session: Session) -> ChannelView:
+            before = await session.fetch_one("lock_channel", name=name)
+            if before is None:
+                raise Conflict("no_such_channel", f"there is no channel {name!r}")
+            refuse_owned(before, "channel", take_over=take_over)
+            if before["updated_at"] != expect:
+                raise Conflict("channel_changed", "the channel has just been changed; try again")
+            for field in {*removed, *(each.field for each in sealed)}:
+                await session.execute("remove_secrets", job_id=before["job_id"], field=field)
+            await insert_secrets(session, sealed, actor.at)
+            await write_channel(session, name, parsed, before["job_id"], before, OWN, actor)
+            row = await session.fetch_one("channel", name=name)
+            assert row is not None  # it was written above
+            return _channel_view(row)
+
+        return await self._act(edit, actor)
+
     async def delete_channel(self, name: str, actor: Actor, *, force: bool = False, take_over: bool = False) -> bool:
         """Delete a channel with its secrets; its waiting messages are cancelled. False if there is none.
 
@@ -159,7 +201,7 @@ class AlertVerbs(Verbs):
             row = await session.fetch_one("lock_channel", name=name)
             if row is None:
                 return False
-            await plan_message(session, channel_of(row), run_id, message, actor.at, actor.at, None, 0)
+            await plan_message(session, channel_of(row), run_id, message, actor.at)
             await audit(session, actor, "channel.test", name, after={"run": str(run_id)})
             return True
 
@@ -191,10 +233,12 @@ class AlertVerbs(Verbs):
 
         return await self._act(put, actor)
 
-    async def delete_policy(self, name: str, actor: Actor, *, take_over: bool = False) -> bool:
-        """Delete a policy: jobs that name it get `default`. False if there is none.
+    async def delete_policy(self, name: str, actor: Actor, *, force: bool = False, take_over: bool = False) -> bool:
+        """Delete a policy. False if there is none.
 
-        `Conflict` if a jobs file manages it and it is not taken over.
+        `Conflict` if jobs name it, unless it is forced: `default` applies to them then. `default` itself may always be
+        deleted, because the built-in one takes its place. `Conflict`, too, if a jobs file manages it and it is not
+        taken over.
         """
 
         async def delete(session: Session) -> bool:
@@ -202,6 +246,8 @@ class AlertVerbs(Verbs):
             if row is None:
                 return False
             refuse_owned(row, "alert policy", take_over=take_over)
+            if name != DEFAULT_POLICY and not force:
+                _refuse_use(await session.fetch("jobs_of_policy", name=name, limit=_MAX_NAMED_JOBS))
             await remove_policy(session, row, actor)
             return True
 
@@ -235,7 +281,10 @@ class AlertVerbs(Verbs):
     async def change_incident(
         self, incident_id: UUID, action: str, change: Callable[[Incident], Incident], actor: Actor
     ) -> IncidentView:
-        """Write what `change` makes of an unresolved incident. `Conflict` if there is none, or it refuses."""
+        """Write what `change` makes of an unresolved incident. `Conflict` if there is none, or it refuses.
+
+        Receivers that keep a state for each incident learn that it is resolved; people get no message.
+        """
 
         async def write(session: Session) -> IncidentView:
             row = await session.fetch_one("lock_incident", id=incident_id)
@@ -248,6 +297,10 @@ class AlertVerbs(Verbs):
                 raise Conflict("incident_ended", str(error)) from None
             if not await session.fetch("update_incident", **update_values(after)):
                 raise Conflict("incident_changed", "the incident has just changed; look at it, and try again")
+            if after.is_resolved:
+                messages = await Messages.begin(session, actor.at, self._public_url)
+                await messages.read_notified([after])
+                await messages.plan(Step(after, Event.RESOLVED, messages.audience(after).machines()))
             await audit(session, actor, action, incident_id, _state(before), _state(after))
             await session.wake(Wake.RUNS)
             found = await session.fetch_one("incident", id=incident_id)
@@ -255,6 +308,17 @@ class AlertVerbs(Verbs):
             return IncidentView(incident_of(found), found["job_name"])
 
         return await self._act(write, actor)
+
+
+def _refuse_use(jobs: Sequence[Row]) -> None:
+    """Raise a Conflict if jobs name the policy; the rows are the first of them."""
+    if not jobs:
+        return
+    count = int(jobs[0]["jobs"])
+    names = ", ".join(row["name"] for row in jobs) + (f" and {count - len(jobs)} more" if count > len(jobs) else "")
+    those = "1 job names it" if count == 1 else f"{count} jobs name it"
+    advice = "give them another one (hourbell job edit JOB --alert-policy default), or force: then default applies"
+    raise Conflict("alert_policy_in_use", f"{those}: {names}; {advice}")
 
 
 def _channel_view(row: Row) -> ChannelView:

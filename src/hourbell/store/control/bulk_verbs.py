@@ -32,6 +32,7 @@ from hourbell.store.control.importing import (
     result_of,
     rows_to_change,
 )
+from hourbell.store.control.policy_names import unknown_policies, with_known_policies
 from hourbell.store.control.secrets import current_headers, secret_ids, write_secrets
 from hourbell.store.control.session import Session
 from hourbell.store.control.verbs import Verbs
@@ -54,15 +55,18 @@ class BulkVerbs(Verbs):
         """Create new jobs, edit jobs that differ, leave the others; return the result for each entry, in order.
 
         Jobs are identified by name. A job is refused if it has another owner (`managed_by` and `source`) and is not
-        taken over, if the actor may not change it, if it would leave secret headers behind, or if an earlier entry has
-        its name; the others are still imported. A pause by anybody but the job's owner stays.
+        taken over, if the actor may not change it, if it would leave secret headers behind, if it comes to name an
+        alert policy that does not exist, or if an earlier entry has its name; the others are still imported. A pause by
+        anybody but the job's owner stays.
         The import is one transaction with one audit row. With an `import_id`, the jobs are recorded as seen by that
         import, including those it could not change. A dry run changes no job and records only existing ones as seen.
         """
 
         async def import_entries(session: Session) -> list[ImportResult]:
             rows = await session.fetch("lock_jobs_by_name", names=[entry.definition.name for entry in entries])
-            found = compared(entries, rows, self._sessions.check_target, rights.may_change, take_over=take_over)
+            found = await with_known_policies(
+                session, compared(entries, rows, self._sessions.check_target, rights.may_change, take_over=take_over)
+            )
             to_change = rows_to_change(found)
             progress = await session.progress_of(to_change)
             headers = await current_headers(session, [row["id"] for row in to_change])
@@ -152,11 +156,18 @@ class BulkVerbs(Verbs):
                 found = await session.fetch("abandoned_jobs", ids=others, heard_since=bundle.heard_since)
                 abandoned = {row["id"] for row in found}
             comparison = compare(bundle, rows, state, self._sessions.check_target, rights.may_change, abandoned)
+            unknown: frozenset[str] = frozenset()
+            if bundle.any_policy:
+                unknown = await unknown_policies(session, (each.definition.alert_policy for each in bundle.entries))
+            else:
+                defined = () if alerts is None else [each.name for each in alerts.policies]
+                entries = await with_known_policies(session, comparison.entries, defined)
+                comparison = replace(comparison, entries=entries)
             to_change = rows_to_change(comparison.entries)
             progress = await session.progress_of(to_change)
             headers = await current_headers(session, [row["id"] for row in to_change])
             decision = decide(comparison, progress, headers, rights.moving, actor.at)
-            applied = decision.applied
+            applied = replace(decision.applied, unknown_policies=unknown)
             if stored is not None and alerts is not None:
                 users = await jobs_of_undefined(session, bundle, alerts, stored, rows)
                 applied = replace(applied, alerts=decide_alerts(bundle, alerts, stored, users))

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from hourbell.core.job.definition import Definition, Job
 from hourbell.core.job.secret_headers import OriginChange
+from hourbell.core.values.field_errors import FieldError
 from hourbell.sealing import Sealed
 from hourbell.store.alerts.bundle import AlertBundle, AppliedAlerts
 
@@ -67,6 +68,7 @@ class ImportResult:
     code: str | None = None  # machine-readable reason for the refusal
     message: str | None = None
     owner: str | None = None  # the current owner, if that is why the job was refused
+    errors: tuple[FieldError, ...] = ()  # the validation errors, if those are why; pointers begin at the job
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ class Bundle:
     With `prune`, jobs of the owner that are not in the bundle are deleted. With `keep`, existing jobs of the owner stay
     as they are. With `take_over`, jobs with these names that others own become the owner's. With `heard_since`, so do
     jobs of other programs that are defined by no node with a heartbeat since then. `alerts` has the channels and alert
-    policies of the owner, for which the same holds; None leaves all of them alone.
+    policies of the owner, for which the same holds; None leaves all of them alone. With
+    `any_policy`, jobs may name alert policies that do not exist, which the answer lists.
     """
 
     entries: Sequence[JobEntry]
@@ -87,6 +90,7 @@ class Bundle:
     heard_since: datetime | None = None
     keep: bool = False
     alerts: AlertBundle | None = None
+    any_policy: bool = False
 
     @property
     def owner(self) -> str:
@@ -127,6 +131,7 @@ class Applied:
     undefined: tuple[Job, ...]
     state: str
     alerts: AppliedAlerts = NO_ALERTS
+    unknown_policies: frozenset[str] = frozenset()
 
     @property
     def refused(self) -> dict[int, ImportResult]:

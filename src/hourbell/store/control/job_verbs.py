@@ -14,6 +14,7 @@ from hourbell.store.control.auditing import audit
 from hourbell.store.control.bundles import STAY, NewSecret
 from hourbell.store.control.changes import ChangedJob, NewJob, edited_job, refuse_purge, with_lane
 from hourbell.store.control.changing import add_manual_run, delete_jobs, insert_jobs, lock_job, view_of, write_change
+from hourbell.store.control.policy_names import refuse_unknown_policy
 from hourbell.store.control.secrets import current_headers, insert_secrets, put_secrets, refuse_other_origin
 from hourbell.store.control.session import Session
 from hourbell.store.control.verbs import Verbs
@@ -33,12 +34,14 @@ class JobVerbs(Verbs):
     ) -> JobView:
         """Store a new job, with its secrets, that fires from now on; return the existing job if it has the same id.
 
-        With `run_on_create` a new job also gets a manual run that is ready now. Raises `Conflict` if the name is taken.
+        With `run_on_create` a new job also gets a manual run that is ready now. Raises `Conflict` if the name is taken,
+        and `BodyError` if it names an alert policy that does not exist.
         """
         new = NewJob(job_id, created(self._sessions.check_target(with_lane(definition)), actor.at))
 
         async def create(session: Session) -> JobView:
             await session.refuse_taken_name(definition.name, job_id)
+            await refuse_unknown_policy(session, definition)
             if await insert_jobs(session, [new], actor):  # else it exists: a response was lost
                 await insert_secrets(session, secrets, actor.at)
                 await audit(session, actor, "job.create", job_id, after=new.change.definition)
@@ -75,7 +78,8 @@ class JobVerbs(Verbs):
         Due times belong to the old version and are planned first. If more is due than one pass plans, an edit of
         planning columns is refused as `job_catching_up`, or with `drop_backlog` skips the rest; any other edit leaves
         the rest to the new version. Raises `Conflict` if the version is not the expected one, the new name is taken, or
-        a secret is bound to another origin than the new definition's.
+        a secret is bound to another origin than the new definition's; and `BodyError` if it comes to name an alert
+        policy that does not exist.
         """
 
         async def change(session: Session) -> JobView:
@@ -83,6 +87,7 @@ class JobVerbs(Verbs):
             definition = self._sessions.check_target(with_lane(edit(job)))
             refuse_other_origin(secrets, definition)
             if definition is not job.definition:
+                await refuse_unknown_policy(session, definition, job.definition)
                 headers = (await current_headers(session, [job.id])).get(job.id, ())
                 changed = edited_job(row, job, definition, actor.at, headers, moving, drop_backlog=drop_backlog)
                 await session.refuse_taken_name(definition.name, job.id)
@@ -91,6 +96,10 @@ class JobVerbs(Verbs):
             return await view_of(session, job.id)
 
         return await self._act(change, actor)
+
+    async def refuse_unknown_policy(self, definition: Definition, before: Definition | None = None) -> None:
+        """Raise the `BodyError` that `create_job` or `edit_job` would raise, without changing anything."""
+        await self._sessions.snapshot(lambda session: refuse_unknown_policy(session, definition, before))
 
     async def pause_job(
         self,

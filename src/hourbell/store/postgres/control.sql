@@ -123,6 +123,60 @@ where l.lane is not null and r.attempt = 0 and r.kind in ('scheduled', 'manual')
 group by r.job_id
 limit :limit
 
+-- name: waiting_jobs
+-- A page of the jobs with runs that wait, each with the scheduled time of a run that is late, or null. A job's runs are
+-- looked at from the oldest on, and if none of so many is late, from the newest on that may be.
+with recursive waiting as (
+    (select r.job_id, 1 as number from hourbell.runs r
+     where r.state not in ('running', 'succeeded', 'failed', 'cancelled') and r.job_id > :after order by r.job_id limit 1)
+    union all
+    select (select r.job_id from hourbell.runs r
+            where r.state not in ('running', 'succeeded', 'failed', 'cancelled') and r.job_id > w.job_id
+            order by r.job_id limit 1),
+           w.number + 1
+    from waiting w
+    where w.job_id is not null and w.number < :limit
+)
+select w.job_id, j.catch_up,
+       case when j.managed_by <> 'system' then coalesce(
+           (select o.scheduled_at
+            from (select r.scheduled_at, r.attempt, r.kind, r.ready_at from hourbell.runs r
+                  where r.job_id = w.job_id and r.state not in ('running', 'succeeded', 'failed', 'cancelled')
+                    and r.scheduled_at <= :now::timestamptz - j.late_after
+                  order by r.scheduled_at, r.id
+                  limit :rows) as o
+            where o.attempt = 0 and o.kind in ('scheduled', 'manual') and o.ready_at <= :now
+            limit 1),
+           (select n.scheduled_at
+            from (select r.scheduled_at, r.attempt, r.kind, r.ready_at from hourbell.runs r
+                  where r.job_id = w.job_id and r.state not in ('running', 'succeeded', 'failed', 'cancelled')
+                    and r.scheduled_at <= :now::timestamptz - j.late_after
+                  order by r.scheduled_at desc, r.id desc
+                  limit :rows) as n
+            where n.attempt = 0 and n.kind in ('scheduled', 'manual') and n.ready_at <= :now
+            limit 1)) end as late_at
+from waiting w
+join hourbell.jobs j on j.id = w.job_id
+where w.job_id is not null
+order by w.job_id
+
+-- name: begun_of_jobs
+-- Runs that have begun and not ended; of those between attempts, among the oldest that wait.
+select r.job_id, r.id as run_id, r.started_at
+from hourbell.runs r
+where r.job_id = any(:ids::uuid[]) and r.state = 'running' and r.started_at is not null
+union all
+select w.job_id, w.id, w.started_at
+from unnest(:ids::uuid[]) as j(id)
+cross join lateral (
+    select r.job_id, r.id, r.started_at, r.state
+    from hourbell.runs r
+    where r.job_id = j.id and r.state not in ('running', 'succeeded', 'failed', 'cancelled')
+    order by r.scheduled_at, r.id
+    limit :rows
+) as w
+where w.state = 'retrying' and w.started_at is not null
+
 -- name: recovery_skips
 select coalesce(sum(count), 0)::bigint as skipped
 from (

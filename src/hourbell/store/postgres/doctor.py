@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from hourbell.core.doctor.deployment import AccessFacts
-from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
+from hourbell.core.doctor.facts import AlertNames, Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.core.job.target import OWN_DATABASE
@@ -66,6 +66,13 @@ class PostgresDoctorStore:
     async def secrets_elsewhere(self) -> list[tuple[str, str, str | None, str]]:
         async with self._reading() as connection:
             return [tuple(row) for row in await connection.fetch(SQL["secrets_elsewhere"])]
+
+    async def alert_names(self) -> AlertNames:
+        async with self._reading() as connection:
+            unknown = [tuple(row) for row in await connection.fetch(SQL["unknown_policies"])]
+            policies = [tuple(row) for row in await connection.fetch(SQL["alert_policies"])]
+            channels = [row["name"] for row in await connection.fetch(SQL["channel_names"])]
+        return AlertNames(tuple(unknown), tuple(policies), frozenset(channels))
 
     async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
         statement, _ = numbered(LISTS["job_conflicts"], "$")

@@ -25,7 +25,7 @@ _SQLITE_RULES = tuple(
         (r"= any\((:\w+)::uuid\[\]\)", r"in (select unhex(value) from json_each(\1))"),  # a list is bound as JSON
         (r"= any\((:\w+)::\w+\[\]\)", r"in (select value from json_each(\1))"),
         (r"replace\(([\w.]+)::text, '-', ''\)", r"case when \1 is not null then lower(hex(\1)) end"),  # an id
-        (r"\s+for (no key )?update( of \w+)?( skip locked)?", ""),  # the writer already has the only lock
+        (r"\s+for ((no key )?update|key share)( of \w+)?( skip locked)?", ""),  # the writer already has the only lock
         (r' collate "C"', ""),  # SQLite compares bytes
         (r"::\w+", ""),
         (r"\bhourbell\.", "hourbell_"),

@@ -114,6 +114,58 @@ where r.attempt = 0 and r.kind in ('scheduled', 'manual') and r.scheduled_at + j
 group by r.job_id
 limit :limit
 
+-- name: waiting_jobs
+-- A page of the jobs with runs that wait, each with the scheduled time of a run that is late, or null. A job's runs are
+-- looked at from the oldest on, and if none of so many is late, from the newest on that may be.
+with recursive waiting (job_id, number) as (
+    select (select min(r.job_id) from hourbell_runs r indexed by hourbell_runs_waiting
+            where r.state in ('pending', 'retrying') and r.job_id > :after), 1
+    union all
+    select (select min(r.job_id) from hourbell_runs r indexed by hourbell_runs_waiting
+            where r.state in ('pending', 'retrying') and r.job_id > waiting.job_id),
+           waiting.number + 1
+    from waiting
+    where waiting.job_id is not null and waiting.number < :limit
+)
+select w.job_id, j.catch_up,
+       case when j.managed_by <> 'system' then coalesce(
+           (select o.scheduled_at
+            from (select r.scheduled_at, r.attempt, r.kind, r.ready_at from hourbell_runs r indexed by hourbell_runs_waiting
+                  where r.job_id = w.job_id and r.state in ('pending', 'retrying')
+                    and r.scheduled_at <= :now - j.late_after
+                  order by r.scheduled_at, r.id
+                  limit :rows) as o
+            where o.attempt = 0 and o.kind in ('scheduled', 'manual') and o.ready_at <= :now
+            limit 1),
+           (select n.scheduled_at
+            from (select r.scheduled_at, r.attempt, r.kind, r.ready_at from hourbell_runs r indexed by hourbell_runs_waiting
+                  where r.job_id = w.job_id and r.state in ('pending', 'retrying')
+                    and r.scheduled_at <= :now - j.late_after
+                  order by r.scheduled_at desc, r.id desc
+                  limit :rows) as n
+            where n.attempt = 0 and n.kind in ('scheduled', 'manual') and n.ready_at <= :now
+            limit 1)) end as late_at
+from waiting w
+cross join hourbell_jobs j on j.id = w.job_id
+where w.job_id is not null
+order by w.job_id
+
+-- name: begun_of_jobs
+-- Runs that have begun and not ended; of those between attempts, among the oldest that wait.
+select r.job_id, r.id as run_id, r.started_at
+from hourbell_runs r
+where r.job_id in (select unhex(value) from json_each(:ids)) and r.state = 'running' and r.started_at is not null
+union all
+select w.job_id, w.id, w.started_at
+from json_each(:ids) as j
+join hourbell_runs w on w.rowid in (
+    select r.rowid
+    from hourbell_runs r indexed by hourbell_runs_waiting
+    where r.job_id = unhex(j.value) and r.state in ('pending', 'retrying')
+    order by r.scheduled_at, r.id
+    limit :rows)
+where w.state = 'retrying' and w.started_at is not null
+
 -- name: recovery_skips
 select coalesce(sum(count), 0) as skipped
 from (

@@ -15,7 +15,7 @@ from uuid import UUID
 import apsw
 
 from hourbell.core.doctor.deployment import AccessFacts
-from hourbell.core.doctor.facts import Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
+from hourbell.core.doctor.facts import AlertNames, Cluster, HeldRun, JobFacts, LaneFacts, NodeFacts, RunFacts, Schema
 from hourbell.core.doctor.repairs import Dialect
 from hourbell.core.job.conflicts import JobConflict
 from hourbell.store.control.access import ACCESS_OPEN
@@ -73,6 +73,13 @@ class SqliteDoctorStore:
     async def secrets_elsewhere(self) -> list[tuple[str, str, str | None, str]]:
         with self._reading() as connection:
             return list(connection.execute(SQL["secrets_elsewhere"]))
+
+    async def alert_names(self) -> AlertNames:
+        with self._reading() as connection:
+            unknown = connection.execute(SQL["unknown_policies"]).fetchall()
+            policies = connection.execute(SQL["alert_policies"]).fetchall()
+            channels = [name for (name,) in connection.execute(SQL["channel_names"])]
+        return AlertNames(tuple(unknown), tuple(policies), frozenset(channels))
 
     async def conflicts(self, beat_after: datetime) -> list[JobConflict]:
         statement, _ = numbered(LISTS["job_conflicts"], "?")

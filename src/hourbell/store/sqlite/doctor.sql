@@ -27,6 +27,22 @@ where s.field like 'header:%' and s.valid_until is null and s.origin is not j.la
 order by j.name, s.field
 limit 10000
 
+-- name: unknown_policies
+-- Alert policies that jobs name and that do not exist, with the first of the jobs and their number.
+select j.alert_policy, min(j.name), count(*)
+from hourbell_jobs j
+where j.alert_policy not in ('', 'default', 'none') and j.deleted_at is null
+  and not exists (select 1 from hourbell_alert_policies p where p.name = j.alert_policy)
+group by j.alert_policy
+order by j.alert_policy
+limit 10000
+
+-- name: alert_policies
+select name, definition from hourbell_alert_policies order by name limit 10000
+
+-- name: channel_names
+select name from hourbell_channels order by name limit 10000
+
 -- name: lanes
 -- A run cannot be claimed before it is planned, and an exclusive run not before the previous run has ended. An end in the
 -- future is from before the clock stepped back, and delays nothing.

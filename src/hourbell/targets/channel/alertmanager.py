@@ -4,7 +4,7 @@
 what never changes about an incident, and everything else is an annotation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -23,9 +23,10 @@ _TEST_FOR = timedelta(minutes=5)
 
 class AlertmanagerChannel:
     type = "alertmanager"
+    is_usable = True
 
-    def parse(self, config: Json) -> ParsedChannel:
-        fields = Fields(config, ("url", "token"))
+    def parse(self, config: Json, kept: Collection[str] = ()) -> ParsedChannel:
+        fields = Fields(config, ("url", "token"), kept)
         url = fields.url()
         token = fields.text("token", "write a bearer token", required=False)
         if url is not None and "?" in url.path:

@@ -4,7 +4,7 @@ To add a type of channel: a module here with a class that has these members, its
 (`wiring.py`), tests against a real receiver in `tests/targets/channel/`, and a section in `docs/alerts.md`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -27,10 +27,15 @@ class Channel(Protocol):
 
     type: str  # as in `{"type": "webhook", …}`
 
-    def parse(self, config: Json) -> ParsedChannel:
+    @property
+    def is_usable(self) -> bool:
+        """True if this process has the settings that the type needs."""
+
+    def parse(self, config: Json, kept: Collection[str] = ()) -> ParsedChannel:
         """Check a configuration, with its secrets in the clear; raise a RequestError with all errors at once.
 
-        Pointers begin at the configuration: `/url`. No error repeats a value that may be secret.
+        Secrets named in `kept` are stored already: they need not be given, and are not in the result then. Pointers
+        begin at the configuration: `/url`. No error repeats a value that may be secret.
         """
 
     async def send(self, message: Message, config: Json, secrets: Mapping[str, str], transport: "Delivery") -> Outcome:

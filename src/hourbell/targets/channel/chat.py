@@ -5,7 +5,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from hourbell.core.alerts.channel import ParsedChannel
@@ -25,11 +25,12 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~:])")
 
 class _Chat(ABC):
     type: str
+    is_usable = True
 
-    def parse(self, config: Json) -> ParsedChannel:
-        fields = Fields(config, ("url",))
+    def parse(self, config: Json, kept: Collection[str] = ()) -> ParsedChannel:
+        fields = Fields(config, ("url",), kept)
         url = fields.url()
-        return fields.parsed(self.type, {}, {"url": str(url)}, url)
+        return fields.parsed(self.type, {}, {"url": "" if url is None else str(url)}, url)
 
     async def send(self, message: Message, config: Json, secrets: Mapping[str, str], transport: Delivery) -> Outcome:
         del config

@@ -10,7 +10,7 @@ import asyncio
 import smtplib
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.message import EmailMessage
@@ -28,6 +28,7 @@ from hourbell.targets.http.resolver import DaemonThreads
 ATTEMPT_SECONDS = 30.0
 STEP_SECONDS = 15.0  # for each answer of the server
 MAX_ADDRESSES = 20
+_GREETING = 220
 _NO_SERVER = "this server has no HOURBELL_SMTP_URL"
 
 
@@ -41,8 +42,12 @@ class EmailChannel:
         self._sender = sender
         self._tls = tls
 
-    def parse(self, config: Json) -> ParsedChannel:
-        fields = Fields(config, ("to",))
+    @property
+    def is_usable(self) -> bool:
+        return self._server is not None
+
+    def parse(self, config: Json, kept: Collection[str] = ()) -> ParsedChannel:
+        fields = Fields(config, ("to",), kept)
         to, hint = config.get("to"), 'write ["ops@example.com"]'
         given = [each.strip() for each in to.split(",")] if isinstance(to, str) else to
         addresses: list[str] = []
@@ -91,6 +96,15 @@ class EmailChannel:
         return mail
 
 
+class _Session(smtplib.SMTP):
+    """A session on a connection that is open already."""
+
+    def __init__(self, host: str, sock: socket.socket) -> None:
+        super().__init__(timeout=STEP_SECONDS)
+        self._host = host  # the name that STARTTLS verifies
+        self.sock = sock
+
+
 @dataclass(slots=True)
 class _Mail:
     """One attempt to hand a mail to the server; `send` runs in a thread, and `close` ends it from outside."""
@@ -101,13 +115,12 @@ class _Mail:
     to: tuple[str, ...]
     mail: EmailMessage
     _smtp: smtplib.SMTP | None = None
+    _sock: socket.socket | None = None
     _is_closed: bool = False
 
     def send(self) -> Outcome:
         try:
-            self._smtp = smtp = self._connect()
-            if self._is_closed:  # while it was connecting
-                return Unstarted()
+            smtp = self._connect()
             self._prepare(smtp)
             refused = smtp.send_message(self.mail, self.sender, list(self.to))
             self._quit(smtp)
@@ -134,16 +147,27 @@ class _Mail:
     def close(self) -> None:
         """Break the connection, so that a thread that waits for the server ends."""
         self._is_closed = True
-        sock = None if self._smtp is None else self._smtp.sock
-        if sock is not None:
-            with suppress(OSError):  # it may be closed already
-                sock.shutdown(socket.SHUT_RDWR)
+        for sock in (self._sock, None if self._smtp is None else self._smtp.sock):
+            if sock is not None:
+                with suppress(OSError):  # it may be closed already
+                    sock.shutdown(socket.SHUT_RDWR)
 
     def _connect(self) -> smtplib.SMTP:
-        host, port = self.server.host, self.server.port
+        """Connect and wait for the greeting, on a connection that `close` knows before the server says anything."""
+        self._sock = sock = socket.create_connection((self.server.host, self.server.port), STEP_SECONDS)
         if self.server.security is Security.TLS:
-            return smtplib.SMTP_SSL(host, port, timeout=STEP_SECONDS, context=self.tls)
-        return smtplib.SMTP(host, port, timeout=STEP_SECONDS)
+            self._sock = sock = self.tls.wrap_socket(
+                sock, server_hostname=self.server.host, do_handshake_on_connect=False
+            )
+        self._smtp = smtp = _Session(self.server.host, sock)
+        if self._is_closed:  # while it was connecting
+            self.close()
+        if isinstance(sock, ssl.SSLSocket):
+            sock.do_handshake()
+        code, greeting = smtp.getreply()
+        if code != _GREETING:
+            raise smtplib.SMTPConnectError(code, greeting)
+        return smtp
 
     def _prepare(self, smtp: smtplib.SMTP) -> None:
         """Protect the connection and log in."""

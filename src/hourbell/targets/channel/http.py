@@ -15,14 +15,20 @@ _MAX_FIELD_CHARACTERS = 500
 
 
 class Fields:
-    """The fields of a configuration. Errors are collected, and `parsed` raises them all at once."""
+    """The fields of a configuration. Errors are collected, and `parsed` raises them all at once.
 
-    def __init__(self, config: Json, known: Collection[str]) -> None:
+    Secrets in `kept` are stored already, and may be absent.
+    """
+
+    def __init__(self, config: Json, known: Collection[str], kept: Collection[str] = ()) -> None:
         names = ("type", *known)
         self._config = config
+        self._kept = kept
         self._errors = list(unknown_fields("", config, names, names))
 
     def url(self, name: str = "url", default: str | None = None) -> Url | None:
+        if name in self._kept and name not in self._config:
+            return None
         try:
             return parse_url(self._config.get(name, default))
         except ValueError as error:
@@ -32,7 +38,7 @@ class Fields:
     def text(self, name: str, hint: str, *, required: bool = True, is_valid: Callable[[str], bool] = bool) -> str:
         """Return a text that can stand in a header; empty if it is missing. No error repeats it."""
         value = self._config.get(name)
-        if value is None and not required:
+        if value is None and (name in self._kept or not required):
             return ""
         if isinstance(value, str) and _is_plain(value) and is_valid(value):
             return value

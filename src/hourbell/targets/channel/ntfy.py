@@ -4,7 +4,7 @@ The topic is secret, because whoever knows it may read and write it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from hourbell.core.alerts.channel import ParsedChannel
 from hourbell.core.alerts.kinds import Event
@@ -21,9 +21,10 @@ _DEFAULT, _HIGH, _URGENT = 3, 4, 5
 
 class NtfyChannel:
     type = "ntfy"
+    is_usable = True
 
-    def parse(self, config: Json) -> ParsedChannel:
-        fields = Fields(config, ("topic", "url", "token", "priority"))
+    def parse(self, config: Json, kept: Collection[str] = ()) -> ParsedChannel:
+        fields = Fields(config, ("topic", "url", "token", "priority"), kept)
         hint = "write a topic of letters, digits, - and _"
         topic = fields.text("topic", hint, is_valid=lambda text: _TOPIC.fullmatch(text) is not None)
         token = fields.text("token", "write an access token, as in tk_…", required=False)

@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from hourbell.core.alerts.channel import ParsedChannel
@@ -22,9 +22,10 @@ _SEVERITIES = ("critical", "error", "warning", "info")
 
 class PagerDutyChannel:
     type = "pagerduty"
+    is_usable = True
 
-    def parse(self, config: Json) -> ParsedChannel:
-        fields = Fields(config, ("routing_key", "url", "severity"))
+    def parse(self, config: Json, kept: Collection[str] = ()) -> ParsedChannel:
+        fields = Fields(config, ("routing_key", "url", "severity"), kept)
         hint = "write the integration key of a service (Events API v2), which has 32 letters and digits"
         key = fields.text("routing_key", hint, is_valid=lambda text: _KEY.fullmatch(text) is not None)
         url = fields.url(default="https://events.pagerduty.com/v2/enqueue")

@@ -5,13 +5,14 @@
 3. Let the type of the channel send the message, which is the run's payload.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from uuid import UUID
 
-from hourbell.core.alerts.channel import LANE_PREFIX, StoredChannel
+from hourbell.core.alerts.channel import LANE_PREFIX, StoredChannel, lane_of_channel
 from hourbell.core.alerts.message import Message
 from hourbell.core.run.settle import Failed, Outcome
 from hourbell.core.values.url import parse_url
-from hourbell.sealing import CannotOpen, KeyRing
+from hourbell.sealing import CannotOpen, KeyRing, Sealed
 from hourbell.targets.base import Call
 from hourbell.targets.channel.base import SIGNING, Channel, Delivery
 from hourbell.targets.http.transport import Transport
@@ -71,6 +72,17 @@ class ChannelTarget:
     async def close(self) -> None:
         await self._http.close()
 
+    def can_deliver(self, stored: StoredChannel, secrets: Iterable[Sealed]) -> bool:
+        """Return True if this node has the type of the channel, its settings, and the key of each of its secrets."""
+        channel = self._channels.get(stored.type)
+        return channel is not None and channel.is_usable and all(map(self._can_open, secrets))
+
+    def _can_open(self, sealed: Sealed) -> bool:
+        try:
+            return self._keys is not None and self._keys.open(sealed) is not None
+        except CannotOpen:
+            return False
+
     def _open(self, call: Call, stored: StoredChannel) -> dict[str, str]:
         """Open the channel's secrets: the newest of each field, and only those that are bound to its origin."""
         opened: dict[str, str] = {}
@@ -82,6 +94,26 @@ class ChannelTarget:
                 raise CannotOpen("the channel has a secret, and this node has no HOURBELL_SECRET_KEY")
             opened[sealed.field] = self._keys.open(sealed).reveal()
         return opened
+
+
+class OwnChannels(ChannelTarget):
+    """The channels of a node in a program, which may lack keys and mail server: it serves those that it can deliver.
+
+    `refresh` reads which these are; call it from time to time.
+    """
+
+    _lanes: tuple[str, ...] = ()
+
+    def lanes(self) -> tuple[str, ...]:
+        return self._lanes
+
+    def refresh(self, channels: Sequence[StoredChannel], secrets: Iterable[Sealed]) -> None:
+        """Serve those of all channels that this node can deliver."""
+        by_job: dict[UUID, list[Sealed]] = {}
+        for sealed in secrets:
+            by_job.setdefault(sealed.job_id, []).append(sealed)
+        able = [each.name for each in channels if self.can_deliver(each, by_job.get(each.job_id, ()))]
+        self._lanes = tuple(map(lane_of_channel, able))
 
 
 def _origin_of(stored: StoredChannel) -> str | None:

@@ -5,7 +5,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from html import escape
@@ -28,9 +28,10 @@ _MAX_WAIT_SECONDS = 3_600
 
 class TelegramChannel:
     type = "telegram"
+    is_usable = True
 
-    def parse(self, config: Json) -> ParsedChannel:
-        fields = Fields(config, ("token", "chat_id", "thread_id", "url"))
+    def parse(self, config: Json, kept: Collection[str] = ()) -> ParsedChannel:
+        fields = Fields(config, ("token", "chat_id", "thread_id", "url"), kept)
         hint = "write the bot's token, as in 123456:ABC…"
         token = fields.text("token", hint, is_valid=lambda text: _TOKEN.fullmatch(text) is not None)
         chat = config.get("chat_id")

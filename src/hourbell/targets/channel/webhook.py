@@ -5,7 +5,7 @@ shown once.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from hourbell.core.access.signing import secret_bytes, signature
 from hourbell.core.alerts.channel import ParsedChannel
@@ -20,8 +20,10 @@ _FIELDS = ("type", "url", "secret")
 
 class WebhookChannel:
     type = "webhook"
+    is_usable = True
 
-    def parse(self, config: Json) -> ParsedChannel:
+    def parse(self, config: Json, kept: Collection[str] = ()) -> ParsedChannel:
+        del kept  # its secret may be absent in any case
         errors = list(unknown_fields("", config, _FIELDS, _FIELDS))
         url, secret = None, config.get("secret")
         try:
