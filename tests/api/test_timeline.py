@@ -75,6 +75,7 @@ async def test_the_timeline_shows_runs_and_planned_times_of_a_job(api: Whole, da
         "attention": None,
         "attention_note": None,
         "streak": 0,
+        "retry": None,
         "median_duration_ms": 0,
     }
     assert item["runs"] == [
@@ -144,6 +145,27 @@ async def test_jobs_that_need_attention_come_first_with_the_reason(api: Whole, d
     assert first["items"][1]["planned"] == []
 
 
+async def test_a_job_whose_run_is_tried_again_says_so(api: Whole, database: Database) -> None:
+    await api.job(**HOURLY)
+    store = database.engine()
+    await plan_all(store, T0 + HOUR)
+    [run] = await claim(store, now=T0 + HOUR)
+    await finish(store, [run], Failed("HTTP 503"), now=T0 + HOUR)
+    api.advance(HOUR + MINUTE)
+
+    [waiting] = (await timeline(api, attention="retrying"))["items"]
+    await claim(store, now=T0 + 2 * HOUR)
+    [running] = (await timeline(api, attention="retrying", sort="name"))["items"]
+
+    next_at = waiting["job"]["retry"]["next_at"]
+    assert waiting["job"]["attention"] == "retrying"
+    assert waiting["job"]["attention_note"] == f"attempt 1 failed, attempt 2 at {next_at}: HTTP 503"
+    assert waiting["job"]["retry"] == {"run_id": str(run.id), "attempt": 1, "next_at": next_at, "error": "HTTP 503"}
+    assert datetime.fromisoformat(next_at) > T0 + HOUR
+    assert running["job"]["attention_note"] == "attempt 1 failed, attempt 2 is running: HTTP 503"
+    assert running["job"]["retry"] == {"run_id": str(run.id), "attempt": 1, "next_at": None, "error": "HTTP 503"}
+
+
 async def test_the_counts_of_stats_equal_the_filtered_lists(api: Whole, database: Database) -> None:
     for name in ("calm", "bad", "held"):
         await api.job(name, **HOURLY)
@@ -156,13 +178,18 @@ async def test_the_counts_of_stats_equal_the_filtered_lists(api: Whole, database
     api.advance(HOUR + 10 * MINUTE)
 
     stats = (await api.client.get("/api/v1/stats")).json()
-    counted = {"failing": stats["failing"], "losing": stats["losing"], "late": stats["late"]}
+    counted = {
+        "failing": stats["failing"],
+        "retrying": stats["retrying"],
+        "losing": stats["losing"],
+        "late": stats["late"],
+    }
     counted |= {"paused": stats["paused"], "due": stats["due_within_hour"]}
     for reason, count in counted.items():
         listed = (await api.client.get(JOBS, params={"attention": reason})).json()["items"]
         assert len(listed) == count, reason
         assert sorted(job["name"] for job in listed) == sorted(names(await timeline(api, attention=reason)))
-    assert counted == {"failing": 1, "losing": 0, "late": 1, "paused": 1, "due": 2}
+    assert counted == {"failing": 1, "retrying": 0, "losing": 0, "late": 1, "paused": 1, "due": 2}
     assert (stats["now"], stats["nodes"], stats["at_least"]) == (text(T0 + HOUR + 10 * MINUTE), 0, [])
 
 

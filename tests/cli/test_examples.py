@@ -1,9 +1,10 @@
 """Every example of `--help` does what it says, piped and on a terminal, and every help starts with one."""
 
 import base64
+import json
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -55,27 +56,44 @@ def test_every_help_starts_with_examples_of_the_command(name: str, command: clic
     assert f"hourbell {name} " in f"{shown.partition('Usage:')[0]} ".replace("\n", " ")
 
 
+def examples() -> Iterator[str]:
+    """Every example of `--help` that needs a node."""
+    for _, command in [*commands(), ("", hourbell)]:
+        for line in getattr(command, "examples", "").splitlines():
+            for example in re.findall(r"hourbell [^|>]+", line):
+                arguments = shlex.split(example)[1:]
+                # The node is one that serves; what needs none has tests of its examples of its own.
+                if arguments != ["serve"] and arguments[:2] not in (["import", "crontab"], ["audit", "verify"]):
+                    yield example.strip()
+
+
+EXAMPLES = list(dict.fromkeys(examples()))
+
+
+@pytest.fixture(scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Live, Path]]:
+    """A node that may call functions of its database, and a file of jobs to import."""
+    async with PostgresDatabase.made() as postgres:
+        await postgres.connection.execute(FUNCTION)
+        settings = {"DATABASE_URL": postgres.url, "HOURBELL_SECRET_KEY": base64.b64encode(b"k" * 32).decode()}
+        folder = tmp_path_factory.mktemp("examples")
+        with live(folder, HOURBELL_ALLOW_FUNCTIONS="public.run_cleanup(integer)", **settings) as node:
+            target = {"type": "http", "url": node.receiver}
+            file = folder / "shop.ndjson"
+            file.write_text(json.dumps({"name": "shop", "schedule": "@daily", "target": target}))
+            yield node, file
+
+
 @pytest.mark.anyio
 # On a terminal each is a process of its own, which takes minutes.
 @pytest.mark.parametrize("way", [piped, pytest.param(on_a_terminal, marks=pytest.mark.sweep)])
-async def test_every_example_runs(way: Way, tmp_path: Path, postgres: PostgresDatabase) -> None:
-    await postgres.connection.execute(FUNCTION)
-    settings = {"DATABASE_URL": postgres.url, "HOURBELL_SECRET_KEY": base64.b64encode(b"k" * 32).decode()}
-    with live(tmp_path, HOURBELL_ALLOW_FUNCTIONS="public.run_cleanup(integer)", **settings) as node:
-        file = tmp_path / "shop.ndjson"
-        file.write_text(
-            f'{{"name": "shop", "schedule": "@daily", "target": {{"type": "http", "url": "{node.receiver}"}}}}'
-        )
-        for name, command in [*commands(), ("", hourbell)]:
-            for line in getattr(command, "examples", "").splitlines():
-                for example in re.findall(r"hourbell [^|>]+", line):
-                    follow(node, example, name, way, file)
+@pytest.mark.parametrize("example", EXAMPLES)
+async def test_every_example_runs(way: Way, example: str, served: tuple[Live, Path]) -> None:
+    follow(*served, example, way)
 
 
-def follow(node: Live, example: str, name: str, way: Way, file: Path) -> None:
+def follow(node: Live, file: Path, example: str, way: Way) -> None:
     arguments = [{"shop.ndjson": str(file)}.get(word, word) for word in shlex.split(example)[1:]]
-    if arguments == ["serve"] or arguments[:2] in (["import", "crontab"], ["audit", "verify"]):
-        return  # the node does; and what needs no server has tests of its examples of its own
     prepare(node, arguments)
     if ANY_RUN in arguments:
         arguments[arguments.index(ANY_RUN)] = a_run(node, arguments[1])
@@ -90,7 +108,7 @@ def follow(node: Live, example: str, name: str, way: Way, file: Path) -> None:
         arguments = ["1s" if word == "1m" else word for word in arguments]
     status, said = way(node, arguments)
 
-    assert status == 0 or (status != 130 and FAILS in example), (name, example, said)
+    assert status == 0 or (status != 130 and FAILS in example), said
 
 
 def prepare(node: Live, arguments: list[str]) -> None:
@@ -98,7 +116,8 @@ def prepare(node: Live, arguments: list[str]) -> None:
     if arguments[0] in ("config", "cron"):
         return
     if arguments[:3] == ["job", "trigger", "report"]:
-        node.ok("job", "edit", "report", "--url", node.receiver, "--method", "GET")
+        node.run("job", "delete", "report")
+        node.create("report")
     is_new = arguments[:2] == ["job", "create"]
     for job in (arguments[2] if is_new else "nightly-report", "morning-report"):
         node.run("job", "delete", job)

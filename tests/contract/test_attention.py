@@ -1,5 +1,6 @@
 """Jobs that need attention and the rows of the time line, on every database."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from hourbell.store.control.actor import Actor
 from hourbell.store.control.store import ControlStore
 from hourbell.store.lists.query import JobQuery, ListPosition
 from hourbell.store.lists.reader import ListStore
+from hourbell.store.lists.timeline import AttentionCounts, JobFacts, RetryingRun
 from hourbell.store.sqlite.values import microseconds
 from tests.contract.steps import (
     BY,
@@ -55,6 +57,11 @@ async def names(lists: ListStore, attention: Attention, now: datetime, limit: in
     return [view.job.definition.name for view in found]
 
 
+async def facts_of(lists: ListStore, now: datetime, *jobs: Job) -> Mapping[UUID, JobFacts]:
+    sets = await lists.attention_sets(now, [Attention.RETRYING])
+    return (await lists.timeline_rows(jobs, sets, Window.of(T0, T0 + DAY), 1)).facts
+
+
 async def fail(store: EngineStore, count: int = 1, now: datetime = T0 + HOUR) -> None:
     await finish(store, await claim(store, free=count, now=now), PERMANENT, now=now)
 
@@ -66,6 +73,51 @@ async def test_a_job_fails_until_a_run_succeeds(store: EngineStore, control: Con
     assert await names(lists, Attention.FAILING, T0 + HOUR) == ["bad"]
     await run_and_finish(store)
     assert await names(lists, Attention.FAILING, T0 + HOUR) == []
+
+
+async def test_a_job_is_retrying_from_a_failed_attempt_to_the_end_of_the_run(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    job = await a_waiting_job(store, control, "flaky")
+    await a_waiting_job(store, control, "calm", lane="b")
+    [run] = await claim(store, free=1)
+    assert await names(lists, Attention.RETRYING, T0 + HOUR) == []
+
+    await finish(store, [run], Failed("HTTP 503"))
+
+    assert await names(lists, Attention.RETRYING, T0 + HOUR) == ["flaky"]
+    assert await names(lists, Attention.FAILING, T0 + HOUR) == []
+    assert (await lists.attention_counts(T0 + HOUR)).retrying == 1
+    facts = (await facts_of(lists, T0 + HOUR, job))[job.id]
+    assert facts.retrying is not None
+    assert facts.retrying == RetryingRun(run.id, 1, facts.retrying.ready_at, is_running=False)
+    assert facts.retrying.ready_at > T0 + HOUR
+    assert facts.retry_error == "HTTP 503"
+
+    [again] = await claim(store, free=1, now=T0 + 2 * HOUR)
+    assert await names(lists, Attention.RETRYING, T0 + 2 * HOUR) == ["flaky"]
+    facts = (await facts_of(lists, T0 + 2 * HOUR, job))[job.id]
+    assert facts.retrying is not None
+    assert (facts.retrying.run_id, facts.retrying.attempt, facts.retrying.is_running) == (run.id, 2, True)
+    assert facts.retry_error == "HTTP 503"
+
+    await finish(store, [again], now=T0 + 2 * HOUR)
+    assert await names(lists, Attention.RETRYING, T0 + 2 * HOUR) == []
+
+
+async def test_the_run_with_the_next_attempt_is_shown_of_several_that_retry(
+    store: EngineStore, control: ControlStore, lists: ListStore
+) -> None:
+    job = await a_waiting_job(store, control, "flaky", count=2, overlap="allow")
+    first, second = await claim(store, free=2)
+    await finish(store, [second], Failed("HTTP 503"), now=T0 + HOUR + MINUTE)
+    await finish(store, [first], Failed("HTTP 503"), now=T0 + HOUR)
+
+    facts = (await facts_of(lists, T0 + HOUR, job))[job.id]
+
+    assert facts.retrying is not None
+    assert facts.retrying.run_id == first.id
+    assert (await lists.attention_counts(T0 + HOUR)).retrying == 1
 
 
 @pytest.mark.parametrize("reason", list(SkipReason))
@@ -132,7 +184,7 @@ async def test_a_deleted_job_needs_no_attention(
 
     assert await names(lists, attention, T0 + HOUR) == []
     counts = await lists.attention_counts(T0 + HOUR)
-    assert (counts.failing, counts.losing, counts.late, counts.due_within_hour, counts.at_least) == (0, 0, 0, 0, [])
+    assert counts == AttentionCounts(failing=0, retrying=0, losing=0, late=0, due_within_hour=0, at_least=[])
 
 
 async def test_each_job_is_in_the_group_of_its_first_reason_by_name(
@@ -141,6 +193,8 @@ async def test_each_job_is_in_the_group_of_its_first_reason_by_name(
     now = T0 + HOUR
     await a_waiting_job(store, control, "bad", count=2)
     await fail(store)
+    await a_waiting_job(store, control, "flaky", lane="b")
+    await finish(store, await claim(store, lane="b"), Failed("HTTP 503"))
     loser = await add_job(control, "loser")
     await a_waiting_job(store, control, "slow")
     held = [await add_job(control, name) for name in ("held-b", "held-a", "held-loser")]
@@ -156,7 +210,7 @@ async def test_each_job_is_in_the_group_of_its_first_reason_by_name(
         views = await lists.chosen_jobs(JobQuery(), sets, 10, groups=[group])
         found.append([view.job.definition.name for view in views])
 
-    assert found == [["bad"], ["held-loser", "loser"], ["slow"], ["held-a", "held-b"], ["calm"]]
+    assert found == [["bad"], ["flaky"], ["held-loser", "loser"], ["slow"], ["held-a", "held-b"], ["calm"]]
     after = ListPosition("held-a", UUID(int=0))
     [last] = await lists.chosen_jobs(JobQuery(), sets, 10, after, groups=[Attention.PAUSED])
     assert last.job.definition.name == "held-b"
@@ -174,7 +228,7 @@ async def test_facts_of_a_job_are_its_last_end_its_losses_and_its_durations(
     await lose(database, job, T0 + HOUR, "missed")
     await lose(database, job, T0 - DAY, "missed")
 
-    facts = (await lists.job_facts([job], T0 + HOUR))[job.id]
+    facts = (await facts_of(lists, T0 + HOUR, job))[job.id]
     assert (facts.last_state, facts.last_error, facts.paused_at) == ("failed", "HTTP 503", None)
     assert facts.lost == {SkipReason.OVERLAP: 3, SkipReason.MISSED: 1}
     assert sorted(facts.durations) == [MINUTE, 3 * MINUTE]
@@ -190,7 +244,7 @@ async def test_a_paused_job_keeps_the_start_of_its_pause_when_it_is_edited(
 
     view = await lists.job(job.id)
     assert view is not None
-    assert (await lists.job_facts([view.job], T0 + DAY))[job.id].paused_at == T0 + HOUR
+    assert (await facts_of(lists, T0 + DAY, view.job))[job.id].paused_at == T0 + HOUR
 
 
 async def test_a_streak_counts_the_failures_since_the_last_success(
@@ -202,8 +256,9 @@ async def test_a_streak_counts_the_failures_since_the_last_success(
     await run_and_finish(store)
     await fail(store, count=3)
 
-    assert await lists.failure_streaks([job.id, other.id]) == {job.id: 3, other.id: 0}
-    assert await lists.failure_streaks([]) == {}
+    facts = await facts_of(lists, T0 + HOUR, job, other)
+    assert {job_id: each.streak for job_id, each in facts.items()} == {job.id: 3, other.id: 0}
+    assert await facts_of(lists, T0 + HOUR) == {}
 
 
 async def test_the_rows_of_a_window_are_the_oldest_of_each_job(
@@ -215,10 +270,11 @@ async def test_the_rows_of_a_window_are_the_oldest_of_each_job(
     for minutes in (-1, 1, 2, 9):
         await lose(database, job, T0 + minutes * MINUTE)
 
-    rows = await lists.timeline_rows([job.id, other.id], Window.of(T0 + SECOND, T0 + 4 * SECOND), 2)
+    sets = await lists.attention_sets(T0, [])
+    rows = await lists.timeline_rows([job, other], sets, Window.of(T0 + SECOND, T0 + 4 * SECOND), 2)
     assert [run.scheduled_at - T0 for run in rows.runs[job.id]] == [SECOND, 2 * SECOND]
     assert other.id not in rows.runs
-    whole = await lists.timeline_rows([job.id, other.id], Window.of(T0, T0 + 5 * MINUTE), 100)
+    whole = await lists.timeline_rows([job, other], sets, Window.of(T0, T0 + 5 * MINUTE), 100)
     assert (len(whole.runs[job.id]), len(whole.runs[other.id])) == (5, 1)
     first = whole.runs[job.id][0]
     assert (first.state, first.error, first.late_after) == (RunState.FAILED, "HTTP 503", 5 * MINUTE)

@@ -129,13 +129,15 @@ MIDDLE = T0 + 50_000 * SECOND
 # These look at ten thousand rows, whatever they show: at late runs, and at each of the jobs of a subject.
 WINDOWS = {"late runs": 30, "runs of a common subject": 30}
 # These look at a thousand candidates, or at each of ten thousand that they count.
-WINDOWS |= {"late jobs": 4, "losing jobs": 8, "very many losing jobs": 15, "very many due jobs": 2, "time line": 4}
+WINDOWS |= {"late jobs": 4, "retrying jobs": 4, "losing jobs": 8, "very many losing jobs": 15, "very many due jobs": 2}
+WINDOWS |= {"time line": 4}
 WINDOWS |= {"jobs, counted": 30, "jobs of a prefix and a state, counted": 30}
 WINDOWS |= {"jobs by attention": 15, "attention in figures": 40, "buckets": 20}
 BY_NAME, BY_ID = position("job-050000"), position()
 BY_NEXT, BY_TIME = position(T0 + 5_000 * SECOND), position(MIDDLE)
 BY_EXPIRY = position(MIDDLE + DAY)
 EVENING = T0 + 100_000 * SECOND + 23 * HOUR + 54 * MINUTE  # few of the lost times are less than a day old
+TOTALS: dict[str, int] = {}  # steps of each statement on the one connection to SQLite
 Ask = Callable[[ListStore], Awaitable[object]]
 
 
@@ -161,10 +163,8 @@ async def time_line(lists: ListStore) -> None:
     busy = await lists.job(BUSY_JOB)
     assert busy is not None
     jobs = [view.job for view in (*views, busy)]
-    ids = [job.id for job in jobs]
-    await lists.job_facts(jobs, MIDDLE)
-    await lists.failure_streaks(ids[-2:])
-    await lists.timeline_rows(ids, Window.of(T0, T0 + DAY), 200)
+    sets = await lists.attention_sets(MIDDLE, [Attention.RETRYING])
+    await lists.timeline_rows(jobs, sets, Window.of(T0, T0 + DAY), 200)
 
 
 async def in_buckets(lists: ListStore) -> None:
@@ -280,6 +280,7 @@ ASKED: dict[str, list[Ask]] = {
     "audit": [lambda lists: lists.audit(LIMIT), lambda lists: lists.audit(LIMIT, 50, str(JOB))],
     "failing jobs": attentive(BY_NAME, Attention.FAILING),
     "failing jobs of a tag": attentive(BY_NAME, Attention.FAILING, tag="common"),
+    "retrying jobs": attentive(BY_NAME, Attention.RETRYING),
     "losing jobs": attentive(BY_NAME, Attention.LOSING),
     "very many losing jobs": attentive(BY_NAME, Attention.LOSING, T0 + DAY),
     "late jobs": attentive(BY_NAME, Attention.LATE),
@@ -332,7 +333,10 @@ class SqliteWork(SqliteListStore):
 
     async def _read(self, wanted: Sequence[Wanted]) -> list[list[Row]]:
         def note(event: dict[str, Any]) -> None:
-            self.counts.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
+            """Count the steps of this time: a statement that is prepared already adds them to those before."""
+            total, before = event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"], TOTALS.get(event["sql"], 0)
+            TOTALS[event["sql"]] = total
+            self.counts.append(total - before if total > before else total)
 
         self.connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, note)
         for statement, values in wanted:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hourbell.core.job.definition import Definition
 from hourbell.core.run.attention import Attention, first_reason
-from hourbell.core.run.attention_notes import failing_note, late_note, losing_note, paused_note
+from hourbell.core.run.attention_notes import failing_note, late_note, losing_note, paused_note, retrying_note
 from hourbell.core.run.states import Kind, RunState, SkipReason
 from hourbell.core.run.timeline import (
     MAX_BUCKETS,
@@ -161,8 +161,8 @@ def test_the_median_is_the_middle_or_the_mean_of_the_middle_two() -> None:
 
 
 def test_the_first_reason_decides() -> None:
-    order = ["is_failing", "is_losing", "is_late", "is_paused"]
-    reasons = [Attention.FAILING, Attention.LOSING, Attention.LATE, Attention.PAUSED, None]
+    order = ["is_failing", "is_retrying", "is_losing", "is_late", "is_paused"]
+    reasons = [Attention.FAILING, Attention.RETRYING, Attention.LOSING, Attention.LATE, Attention.PAUSED, None]
 
     for index, reason in enumerate(reasons):
         assert first_reason(**{name: place >= index for place, name in enumerate(order)}) is reason
@@ -171,6 +171,9 @@ def test_the_first_reason_decides() -> None:
 def test_notes_say_why() -> None:
     assert failing_note(1, "HTTP 503") == "failed: HTTP 503"
     assert failing_note(1_000, None) == "failed 1,000 times in a row"
+    at = f"{T0:%Y-%m-%dT%H:%M:%SZ}"
+    assert retrying_note(1, T0, "HTTP 503\nUnavailable") == f"attempt 1 failed, attempt 2 at {at}: HTTP 503"
+    assert retrying_note(2, None, None) == "attempt 2 failed, attempt 3 is running"
     assert losing_note({SkipReason.OVERLAP: 1}) == "skipped once in 24 h: overlap"
     losses = {SkipReason.MISSED: 2, SkipReason.OVERLAP: 3}
     assert losing_note(losses) == "skipped 5 times in 24 h: overlap 3, missed 2"

@@ -7,6 +7,7 @@ import argparse
 import tempfile
 from pathlib import Path
 from typing import Literal
+from urllib.parse import parse_qs
 
 from tests.page.chromium import NARROW, WIDE, open_browser, open_tab
 from tests.page.conftest import ROOT, story_server
@@ -48,12 +49,14 @@ def main() -> None:
 
 
 def _name(path: str) -> str:
-    parts = path.split("?")[0].strip("/").split("/")
+    path, _, query = path.partition("?")
+    parts = path.strip("/").split("/")
     if parts[0] == "runs" and len(parts) > 1:
         return "run"
     if parts[0] == "jobs" and len(parts) > 1:
         return "new" if parts[1] == "new" else (parts[2:] or ["job"])[0]
-    return parts[0] or "home"
+    tab = parse_qs(query).get("tab", [""])[0]
+    return tab or parts[0] or "home"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Two days in the life of ten jobs, written by the real engine under a virtual clock: the data of the screenshots.
 
 They end on a Sunday on which the clocks of Europe went forward. A receiver fails since noon, the nodes were down for
-48 minutes, one job is too slow for its schedule and loses runs, and one is paused with a note.
+48 minutes, one job is too slow for its schedule and loses runs, one waits for its next attempt, and one is paused with
+a note.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -122,6 +123,9 @@ def write_story(path: Path, days: float = _DAYS) -> None:
         answer_of(story._control.pause_job(paused, by, note="database maintenance", until=until, cancel_waiting=False))
         story.advance_to(END - timedelta(hours=2, minutes=20))
         story.answer(BILLING, status=503, body=UNAVAILABLE, headers={"Content-Type": "application/json"}, takes="1s")
+        story.advance_to(END - timedelta(minutes=10))
+        cleanup = "https://shop.example/sessions/cleanup"
+        story.answer(cleanup, status=502, body="<h1>502 Bad Gateway</h1>", headers={"Content-Type": "text/html"})
         story.advance_to(END)
         _save(story._service.database.path, path)
 

@@ -128,7 +128,7 @@ def test_5_what_was_skipped_and_why_without_a_click(home: Tab) -> None:
 def test_6_the_history_of_one_schedule(home: Tab) -> None:
     job(home, "nightly-report")
 
-    home.see(home.page.get_by_role("region", name="What became of each time"))
+    home.see(home.page.get_by_role("region", name="Scheduled times"))
     home.see("succeeded")
 
 

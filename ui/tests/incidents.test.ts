@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { Incident, IncidentDetail } from '../src/api/types'
-import { channelBody, isComplete, readObject } from '../src/screens/incidents/channelForm'
+import type { Channel, Incident, IncidentDetail } from '../src/api/types'
+import { channelBody, channelPatch, channelValues, isComplete, objectPatch, readObject } from '../src/screens/incidents/channelForm'
 import { deliveryOf, hostOf, isMuted, lineOf, listed, mutedUntil, openFirst, ordinal, policyBody, policySentences, stateText, storyOf, titleOf, type Notification } from '../src/screens/incidents/words'
 
 const NOW = Date.parse('2026-11-18T12:00:00Z')
@@ -47,7 +47,7 @@ describe('a message', () => {
     ['succeeded', 'delivered'],
     ['failed', 'not delivered'],
     ['pending', 'waits'],
-    [null, 'no longer on record'],
+    [null, 'no longer stored'],
   ])('%s', (state, text) => expect(deliveryOf({ state, attempt: 0, error: null }).text).toBe(text))
   it('is tried again after an error', () => expect(deliveryOf({ state: 'retrying', attempt: 1, error: 'HTTP 500' }).fate).toBe('retrying'))
 })
@@ -58,7 +58,7 @@ describe('the story', () => {
       ...incident({ state: 'resolved', count: 3, last_at: '2026-11-18T11:20:00Z', acknowledged_at: '2026-11-18T11:10:00Z', acknowledged_by: 'ann', resolved_at: '2026-11-18T11:40:00Z' }),
       notifications: [message({ run_id: '1' }), message({ run_id: '2', channel: 'pager' }), message({ run_id: '3', event: 'incident.resolved', step: 1, planned_at: '2026-11-18T11:40:00Z' })],
     } as IncidentDetail
-    expect(storyOf(detail, NOW).map(({ text }) => text)).toEqual(['It began', 'Notified ops and pager', 'Acknowledged by ann', 'Seen for the 3rd time', 'Notified ops', 'Over by itself'])
+    expect(storyOf(detail, NOW).map(({ text }) => text)).toEqual(['It began', 'Notified ops and pager', 'Acknowledged by ann', 'Happened for the 3rd time', 'Notified ops', 'Resolved automatically'])
   })
   it('ends with a mute that lasts', () => {
     const detail = { ...incident({ muted_until: '2026-11-18T13:00:00Z' }), notifications: [] } as unknown as IncidentDetail
@@ -75,7 +75,7 @@ describe('a policy in sentences', () => {
     expect(policySentences({})).toEqual([
       'Alerts when a job fails twice in a row (once if it is rare or never began), misses scheduled times or has not begun in time, or when runs wait in a lane that no node serves.',
       'Notifies every channel.',
-      'Sends a message when it is over.',
+      'Sends a message when it is resolved.',
       'Failing jobs of one host share an incident.',
     ]))
   it('says what is set', () =>
@@ -84,7 +84,7 @@ describe('a policy in sentences', () => {
     ).toEqual([
       'Alerts when a job fails 3 times in a row, or 3 of its last 10 runs fail or has no success for 1 d 2 h.',
       'Notifies ops; again every 4 h; after 30 min without acknowledgement also pager and boss.',
-      'Sends nothing when it is over.',
+      'Sends nothing when it is resolved.',
       'Quiet from 22:00 to 07:00 (Europe/Berlin): messages wait.',
       'One incident for each job.',
     ]))
@@ -107,6 +107,26 @@ describe('JSON', () => {
     expect(readObject('{"a": 1}')).toEqual({ body: { a: 1 } })
     expect(readObject('[]')).toHaveProperty('error')
     expect(readObject('{')).toHaveProperty('error')
+  })
+})
+
+describe('a change of a channel', () => {
+  const ntfy = { name: 'ops', type: 'ntfy', config: { url: 'https://ntfy.sh', priority: 4 }, origin: 'https://ntfy.sh' } as unknown as Channel
+  const email = { ...ntfy, type: 'email', config: { to: ['a@b.example', 'c@d.example'] } } as unknown as Channel
+
+  it('begins with what is stored, without secrets', () => {
+    expect(channelValues(ntfy)).toEqual({ url: 'https://ntfy.sh', priority: '4' })
+    expect(channelValues(email)).toEqual({ to: 'a@b.example, c@d.example' })
+    expect(channelPatch(ntfy, channelValues(ntfy))).toEqual({})
+    expect(channelPatch(email, channelValues(email))).toEqual({})
+  })
+  it('has only what differs', () => {
+    expect(channelPatch(ntfy, { ...channelValues(ntfy), priority: '5' })).toEqual({ priority: 5 })
+    expect(channelPatch(ntfy, { ...channelValues(ntfy), url: ' ' })).toEqual({ url: null })
+    expect(channelPatch(ntfy, { ...channelValues(ntfy), topic: ' new ', token: '' })).toEqual({ topic: 'new' })
+  })
+  it('of another type is the difference of its JSON', () => {
+    expect(objectPatch({ a: 1, b: [1], c: 'x' }, { a: 1, b: [2], d: true })).toEqual({ b: [2], c: null, d: true })
   })
 })
 

@@ -32,7 +32,7 @@ function randomSpan(random: ReturnType<typeof seeded>): Span {
 }
 
 function job(more: Partial<TimelineRow['job']> = {}): TimelineRow['job'] {
-  return { id: 'j', name: 'job', schedule: '0 3 * * *', words: 'At 03:00', timezone: 'UTC', state: 'active', tags: [], next_at: null, paused: null, last_state: 'succeeded', attention: null, attention_note: null, streak: 0, median_duration_ms: 60_000, ...more }
+  return { id: 'j', name: 'job', schedule: '0 3 * * *', words: 'At 03:00', timezone: 'UTC', state: 'active', tags: [], next_at: null, paused: null, last_state: 'succeeded', attention: null, attention_note: null, streak: 0, retry: null, median_duration_ms: 60_000, ...more }
 }
 
 function run(at: number, more: Partial<TimelineRun> = {}): TimelineRun {
@@ -254,7 +254,12 @@ describe('marks', () => {
     const marks = layoutRow(found, 60, span, 1200, NOW)
     const failed = marks.find((mark) => mark.kind === 'run') as Mark
     expect(describeMark(failed, found, 'Europe/Berlin', NOW)).toMatchObject({ fate: 'failed', title: 'failed after 4 attempts' })
-    expect(sentence(failed, found, 'Europe/Berlin', NOW)).toBe('job: failed after 4 attempts. Scheduled Wed 18 Nov 12:30 +01:00. Began 12:30:00.010. Late by 38 s. Took 1 min. Why HTTP 503; all attempts were used. Europe/Berlin. Enter: open the run.')
+    const retry = { run_id: `r${at}`, attempt: 1, next_at: iso(NOW + MINUTE), error: 'HTTP 503' }
+    const again = row({ runs: [run(at, { state: 'retrying', attempt: 1, finished_at: null, error: 'HTTP 503' })], job: job({ attention: 'retrying', retry }) })
+    const described = describeMark(layoutRow(again, 60, span, 1200, NOW)[0] as Mark, again, 'UTC', NOW)
+    expect(described.title).toBe('attempt 1 failed, another one follows')
+    expect(described.facts).toContainEqual(['Next attempt', 'Wed 18 Nov 12:01 +00:00'])
+    expect(sentence(failed, found, 'Europe/Berlin', NOW)).toBe('job: failed after 4 attempts. Scheduled Wed 18 Nov 12:30 +01:00. Began 12:30:00.010. Late by 38 s. Took 1 min. Why HTTP 503; no attempts left. Europe/Berlin. Enter: open the run.')
     expect(pathOf(failed, found)).toBe(`/runs/r${at}`)
     const skipped = marks.find((mark) => mark.kind === 'skip') as Mark
     expect(describeMark(skipped, found, 'UTC', NOW).title).toBe('skipped 7 times')
@@ -279,6 +284,11 @@ describe('rows', () => {
     expect(rowNote(of('a', [], { attention: 'paused', state: 'paused', paused: { note: 'migration', by: 'ops', since: null, until: iso(NOW + HOUR) } }), 'UTC', NOW)).toBe('paused by ops until 13:00 · migration')
     expect(rowNote(of('a', [], { attention: 'late', attention_note: 'a run has waited 12 min, since 2026-11-18T11:48:00Z' }), 'UTC', NOW)).toBe('a run has waited 12 min')
     expect(rowFate(of('a', [], { attention: 'losing' }))).toBe('skipped')
+    const retry = { run_id: 'r', attempt: 1, next_at: iso(NOW + 38_000), error: 'HTTP 503\nbody' }
+    expect(rowFate(of('a', [], { attention: 'retrying', retry }))).toBe('retrying')
+    expect(rowNote(of('a', [], { attention: 'retrying', retry }), 'UTC', NOW)).toBe('attempt 1 failed, attempt 2 at 12:00:38 · HTTP 503')
+    expect(rowNote(of('a', [], { attention: 'retrying', retry: { ...retry, attempt: 2, next_at: null, error: null } }), 'UTC', NOW)).toBe('attempt 2 failed, attempt 3 is running')
+    expect(rowNote(of('a', [], { attention: 'retrying', retry: { ...retry, next_at: iso(NOW - 1), error: null } }), 'UTC', NOW)).toBe('attempt 1 failed, attempt 2 is due')
   })
 
   it('that need attention are shown with one of each kind', () => {

@@ -98,11 +98,12 @@ class Overview(Answer):
     conflicts: tuple[JobConflict, ...] = ()
     now: Annotated[datetime | None, Doc(type=datetime)] = None
     failing: Annotated[int, Doc("Jobs whose last run to end failed.")] = 0
+    retrying: Annotated[int, Doc("Jobs of which an attempt failed, and another one follows.")] = 0
     losing: Annotated[int, Doc("Jobs of which times were skipped in the last 24 hours, and nobody asked for that.")] = 0
     late: Annotated[int, Doc("Jobs of which a run waits past `late_after`.")] = 0
     due_within_hour: int = 0
     at_least: Annotated[
-        tuple[str, ...], Doc("Those of the four counts above that are lower bounds: there are more than 10,000 jobs.")
+        tuple[str, ...], Doc("Those of the five counts above that are lower bounds: there are more than 10,000 jobs.")
     ] = ()
     lag_ms: Annotated[
         float, Doc("How far the oldest due job, or ready run that could begin, is behind `now`; 0 if there is none.")

@@ -21,6 +21,16 @@ class TimelinePause(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineRetry(Answer):
+    """A run whose last attempt failed, and that gets another one."""
+
+    run_id: UUID
+    attempt: Annotated[int, Doc("The attempt that failed.")]
+    next_at: Annotated[datetime | None, Doc("When the next attempt may begin; null while it is running.")] = None
+    error: Annotated[str | None, Doc("Of the attempt that failed; at most 500 characters.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineJob(Answer):
     """A job on the time line."""
 
@@ -39,6 +49,9 @@ class TimelineJob(Answer):
     ] = None
     attention_note: str | None = None
     streak: Annotated[int, Doc("Failed runs in a row up to now, at most 1,000.")] = 0
+    retry: Annotated[
+        TimelineRetry | None, Doc("The run with the next attempt, if an attempt failed and another one follows.")
+    ] = None
     median_duration_ms: Annotated[
         float | None, Doc("Of the last 20 runs that succeeded, among the newest 100 runs.")
     ] = None

@@ -1,6 +1,7 @@
 """The ASGI application: health, metrics, the REST API and its OpenAPI document, with one authenticator."""
 
 from collections.abc import Awaitable, Callable
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ _ANSWERS: dict[str, dict[int | str, dict[str, Any]]] = {
         200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}},
     },
 }
+NameOf = Callable[[APIRoute], str]
 
 
 def build_app(
@@ -68,7 +70,7 @@ def build_app(
     authenticator.install(app)
     add_handlers(app)
     app.add_exception_handler(BadCursor, _bad_cursor)
-    app.include_router(_api())
+    _add_api(app)
     for path, endpoint in health_endpoints(status, metrics, is_known).items():
         guards = [Depends(caller_or_local)] if path == "/metrics" else []
         # This route answers; the next one is for the OpenAPI document, which shows no HEAD anywhere.
@@ -88,27 +90,31 @@ def build_app(
     return app
 
 
-def _api() -> APIRouter:
-    """Build the router of the REST API. Every route except the login authenticates the caller first."""
+def _add_api(app: FastAPI) -> None:
+    """Add the routes of the REST API. Every route except the login authenticates the caller first.
+
+    Each router is included once: FastAPI builds every route again with each inclusion.
+    """
     guards = [Depends(caller), Depends(known_parameters), Depends(read_in_turn, scope="function")]
-    closed = APIRouter(dependencies=guards, generate_unique_id_function=_name)
-    for prefix in ("jobs", "schedules"):
-        name = _name if prefix == "jobs" else _schedule_name
-        closed.include_router(applying.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
-        closed.include_router(job_bulk.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
-        closed.include_router(imports.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
-        closed.include_router(jobs.router, prefix=f"/{prefix}", tags=[prefix], generate_unique_id_function=name)
-    closed.include_router(runs.router, prefix="/runs", tags=["runs"])
-    closed.include_router(job_bulk.demo, prefix="/demo", tags=["jobs"])
-    closed.include_router(alerts.router, tags=["alerts"])
-    closed.include_router(overview.router, tags=["overview"])
-    closed.include_router(timeline.router, tags=["overview"])
-    closed.include_router(events.router, tags=["overview"])
-    closed.include_router(sessions.router)
-    api = APIRouter(prefix=API, generate_unique_id_function=_name)
-    api.include_router(closed)
-    api.include_router(sessions.login, dependencies=[Depends(known_parameters)])
-    return api
+
+    def add(router: APIRouter, prefix: str = "", tag: str | None = None, name: NameOf = _name) -> None:
+        tags: list[str | Enum] = [] if tag is None else [tag]
+        app.include_router(
+            router, prefix=API + prefix, tags=tags, dependencies=guards, generate_unique_id_function=name
+        )
+
+    for tag, name in (("jobs", _name), ("schedules", _schedule_name)):
+        for module in (applying, job_bulk, imports, jobs):
+            add(module.router, f"/{tag}", tag, name)
+    add(runs.router, "/runs", "runs")
+    add(job_bulk.demo, "/demo", "jobs")
+    add(alerts.router, tag="alerts")
+    for module in (overview, timeline, events):
+        add(module.router, tag="overview")
+    add(sessions.router)
+    app.include_router(
+        sessions.login, prefix=API, dependencies=[Depends(known_parameters)], generate_unique_id_function=_name
+    )
 
 
 def _name(route: APIRoute) -> str:

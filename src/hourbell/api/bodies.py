@@ -32,7 +32,9 @@ _EXAMPLE_JOB: JsonDict = {
 class Body(BaseModel):
     """A request body. Unknown fields are refused, and types are not converted."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"additionalProperties": False})
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"additionalProperties": False}, defer_build=True
+    )
 
 
 def _default(duration: str) -> Any:

@@ -304,6 +304,7 @@ def overview(found: Overview, pulse: Pulse, **extra: Any) -> Json:
         found,
         now=time(pulse.now),
         failing=counts.failing,
+        retrying=counts.retrying,
         losing=counts.losing,
         late=counts.late,
         due_within_hour=counts.due_within_hour,
@@ -375,6 +376,7 @@ def _timeline_job(item: TimelineItem) -> Json:
         attention=None if item.attention is None else item.attention.value,
         attention_note=item.attention_note,
         streak=item.streak,
+        retry=None if item.retry is None else answer(timelines.TimelineRetry, item.retry),
         median_duration_ms=None if median is None else median / _MILLISECOND,
     )
 

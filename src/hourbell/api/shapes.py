@@ -33,14 +33,14 @@ def schema(
         for each in answer_fields(kind)
         if not each.doc.is_extra or each.name in (*extra, *optional)
     }
-    config = ConfigDict(extra=others)
+    config = ConfigDict(extra=others, defer_build=True)  # few servers are asked for the document
     made: Model = create_model(name, __config__=config, __doc__=kind.__doc__, __module__=__name__, **fields)
     _models.setdefault(kind, made)
     return made
 
 
 def _list(name: str, item: Model, *, has_pages: bool = True) -> Model:
-    config = ConfigDict(extra="forbid")
+    config = ConfigDict(extra="forbid", defer_build=True)
     fields: dict[str, Any] = {"items": (list[item], ...)}  # type: ignore[valid-type]
     if has_pages:
         fields["next_cursor"] = (str | None, ...)
@@ -138,6 +138,7 @@ DayAnswer = schema("DayAnswer", times.Day)
 DaysAnswer = schema("DaysAnswer", times.Days)
 LedgerList = _list("LedgerList", LedgerItem)
 TimelinePause = schema("TimelinePause", timeline.TimelinePause)
+TimelineRetry = schema("TimelineRetry", timeline.TimelineRetry)
 TimelineJob = schema("TimelineJob", timeline.TimelineJob)
 TimelineRun = schema("TimelineRun", timeline.TimelineRun)
 TimelineSkip = schema("TimelineSkip", timeline.TimelineSkip)

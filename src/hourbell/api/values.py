@@ -35,9 +35,9 @@ Subject = Annotated[
 AttentionFilter = Annotated[
     Attention | None,
     Query(
-        description="`failing`: the last run to end failed. `losing`: times were skipped in the last 24 hours because "
-        "of overlap, as missed, by the catch-up window or new time-zone data. `late`: a run waits past `late_after`. "
-        "`due`: it fires within the hour."
+        description="`failing`: the last run to end failed. `retrying`: an attempt failed, and another one follows. "
+        "`losing`: times were skipped in the last 24 hours because of overlap, as missed, by the catch-up window or new"
+        " time-zone data. `late`: a run waits past `late_after`. `due`: it fires within the hour."
     ),
 ]
 VersionNumber = Annotated[int, Path(ge=1, le=2**31 - 1, description="A version number.")]

@@ -10,7 +10,7 @@ from hourbell.control.calculations import calculate_much
 from hourbell.control.pages import BadCursor, Page, cursor_of, number_of, page_of, parts_of, position_of
 from hourbell.control.waiting import is_served
 from hourbell.core.run.attention import GROUPS, Attention, first_reason
-from hourbell.core.run.attention_notes import failing_note, late_note, losing_note, paused_note
+from hourbell.core.run.attention_notes import failing_note, late_note, losing_note, paused_note, retrying_note
 from hourbell.core.run.fates import is_late
 from hourbell.core.run.outages import Outage
 from hourbell.core.run.timeline import (
@@ -39,16 +39,24 @@ from hourbell.store.lists.timeline import (
 )
 
 MAX_SPAN = timedelta(days=62)
-MAX_OUTAGES = 1_000
 MAX_MARKS = 10_000  # of all jobs of a page
 _ZERO = timedelta(0)
-_NO_FACTS = JobFacts()
 
 
 class TimelineSort(StrEnum):
-    ATTENTION = "attention"  # failing, losing, late and paused jobs, then the others; each by name
+    ATTENTION = "attention"  # failing, retrying, losing, late and paused jobs, then the others; each by name
     NAME = "name"
     NEXT = "next"  # only jobs that will fire
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRetry:
+    """A run whose last attempt failed, and when the next one may begin; None while that is running."""
+
+    run_id: UUID
+    attempt: int  # that failed
+    next_at: datetime | None
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,7 @@ class TimelineItem:
     attention: Attention | None
     attention_note: str | None
     streak: int
+    retry: TimelineRetry | None
     runs: Sequence[TimelineRun]
     skips: Sequence[TimelineSkip]
     planned: Sequence[datetime]
@@ -113,16 +122,15 @@ class Timelines:
     ) -> Timeline:
         """Return a page of jobs, in their order, with what happened and what is planned in a window."""
         now = self._now()
-        reasons = (*GROUPS, query.attention) if sort is TimelineSort.ATTENTION else (Attention.LATE, query.attention)
-        sets = await self._lists.attention_sets(now, reasons, query.last_result)
+        reasons = GROUPS if sort is TimelineSort.ATTENTION else (Attention.RETRYING, Attention.LATE)
+        sets = await self._lists.attention_sets(now, (*reasons, query.attention), query.last_result)
         if sort is TimelineSort.ATTENTION:
             found = await self._by_attention(query, sets, limit, cursor)
         else:
             found = await self._in_one_order(query, sort, sets, limit, cursor)
-        items = await self._items(found.items, sets, window, max_marks, now)
+        items, outages = await self._items(found.items, sets, window, max_marks, now)
         page = Page(items, has_more=found.has_more, cursor_after=found.cursor_after)
-        outages = await self._lists.outages(MAX_OUTAGES, window.start, window.end)
-        return Timeline(now, window, page, outages[::-1])
+        return Timeline(now, window, page, outages)
 
     async def pulse(self) -> Pulse:
         """Count who needs attention, and measure how far the oldest due work is behind."""
@@ -177,14 +185,11 @@ class Timelines:
 
     async def _items(
         self, views: Sequence[JobView], sets: AttentionSets, window: Window, max_marks: int, now: datetime
-    ) -> list[TimelineItem]:
-        if not views:
-            return []
-        most = min(max_marks, MAX_MARKS // len(views))
-        job_ids = [view.job.id for view in views]
-        facts = await self._lists.job_facts([view.job for view in views], now)
-        rows = await self._lists.timeline_rows(job_ids, window, most + 1)
-        room = {job_id: most - len(rows.runs.get(job_id, ())) for job_id in job_ids}
+    ) -> tuple[list[TimelineItem], Sequence[Outage]]:
+        """Return the items of jobs, and the outages of the window."""
+        most = min(max_marks, MAX_MARKS // max(1, len(views)))
+        rows = await self._lists.timeline_rows([view.job for view in views], sets, window, most + 1)
+        room = {view.job.id: most - len(rows.runs.get(view.job.id, ())) for view in views}
         planned = await calculate_much(_plan_all, views, window, room, now)
         crowded = {
             view.job.id: view.job.definition.late_after
@@ -192,15 +197,14 @@ class Timelines:
             if room[view.job.id] < 0 or isinstance(planned[view.job.id], dict)
         }
         counts = await self._lists.timeline_buckets(crowded, window)
-        failing = [job_id for job_id in job_ids if facts.get(job_id, _NO_FACTS).last_state == "failed"]
-        streaks = await self._lists.failure_streaks(failing)
         items = []
         for view in views:
             job_id = view.job.id
             runs, skips = rows.runs.get(job_id, ()), rows.skips.get(job_id, ())
-            own = facts.get(job_id, _NO_FACTS)
-            streak = max(1, streaks.get(job_id, 1)) if own.last_state == "failed" else 0
-            attention, note = _attention(view, own, sets.late.get(job_id), streak, now)
+            own = rows.facts[job_id]
+            streak = max(1, own.streak) if own.last_state == "failed" else 0
+            retry = _retry(own)
+            attention, note = _attention(view, own, sets.late.get(job_id), retry, streak, now)
             times = planned[job_id]
             buckets, is_sampled = None, len(skips) > most
             if isinstance(times, dict):
@@ -215,6 +219,7 @@ class Timelines:
                     attention=attention,
                     attention_note=note,
                     streak=streak,
+                    retry=retry,
                     runs=runs,
                     skips=skips[:most],
                     planned=times if isinstance(times, list) else (),
@@ -223,14 +228,29 @@ class Timelines:
                     now=now,
                 )
             )
-        return items
+        return items, rows.outages[::-1]
+
+
+def _retry(facts: JobFacts) -> TimelineRetry | None:
+    run = facts.retrying
+    if run is None:
+        return None
+    if run.is_running:
+        return TimelineRetry(run.run_id, run.attempt - 1, None, facts.retry_error)
+    return TimelineRetry(run.run_id, run.attempt, run.ready_at, facts.retry_error)
 
 
 def _attention(
-    view: JobView, facts: JobFacts, late_since: datetime | None, streak: int, now: datetime
+    view: JobView,
+    facts: JobFacts,
+    late_since: datetime | None,
+    retry: TimelineRetry | None,
+    streak: int,
+    now: datetime,
 ) -> tuple[Attention | None, str | None]:
     reason = first_reason(
         is_failing=facts.last_state == "failed",
+        is_retrying=retry is not None,
         is_losing=bool(facts.lost),
         is_late=late_since is not None,
         is_paused=not view.job.definition.enabled,
@@ -238,6 +258,9 @@ def _attention(
     match reason:
         case Attention.FAILING:
             return reason, failing_note(streak, facts.last_error)
+        case Attention.RETRYING:
+            assert retry is not None
+            return reason, retrying_note(retry.attempt, retry.next_at, retry.error)
         case Attention.LOSING:
             return reason, losing_note(facts.lost)
         case Attention.LATE:

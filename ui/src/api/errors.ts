@@ -24,7 +24,7 @@ export class ApiError extends Error {
 }
 
 export function unreachable(): ApiError {
-  return new ApiError(0, 'unreachable', 'The server does not answer', 'Check that Hourbell runs and that this machine reaches it; the page tries again.')
+  return new ApiError(0, 'unreachable', 'The server does not answer', 'Check that Hourbell is running and reachable from this machine; the page keeps trying.')
 }
 
 export function problemError(response: Response, body: unknown): ApiError {

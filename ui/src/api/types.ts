@@ -41,7 +41,7 @@ export interface List<T> {
   next_cursor: string | null
 }
 
-export type Attention = 'failing' | 'losing' | 'late' | 'paused'
+export type Attention = 'failing' | 'retrying' | 'losing' | 'late' | 'paused'
 
 export interface RecentTime {
   run_id: string | null

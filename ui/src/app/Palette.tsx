@@ -32,6 +32,7 @@ const SCREENS: readonly { label: string; path: string; keys?: string; needs?: Ro
   { label: 'Runs', path: '/runs', keys: 'g r' },
   { label: 'Failed runs', path: '/failed', also: 'dead letters replay' },
   { label: 'Failing jobs', path: '/jobs?attention=failing' },
+  { label: 'Retrying jobs', path: '/jobs?attention=retrying' },
   { label: 'Jobs that lose runs', path: '/jobs?attention=losing', also: 'skipped' },
   { label: 'Paused jobs', path: '/jobs?attention=paused' },
   { label: 'Forecast', path: '/forecast', keys: 'g f', also: 'load heat map' },
@@ -99,12 +100,12 @@ export default function Palette({ onClose, onHelp }: { onClose: () => void; onHe
       <input
         className="hb-input"
         role="combobox"
-        aria-label="Find a job, a run, a screen or an action"
+        aria-label="Find a job, run, screen or action"
         aria-expanded="true"
         aria-controls="hb-palette-list"
         aria-activedescendant={items[at] ? `hb-palette-${items[at].id}` : undefined}
         aria-autocomplete="list"
-        placeholder="Find a job, a run, a screen… or type an action: pause report"
+        placeholder="Find a job, run or screen, or type an action: pause report"
         value={typed}
         onChange={(event) => {
           setTyped(event.target.value)
@@ -137,7 +138,7 @@ export default function Palette({ onClose, onHelp }: { onClose: () => void; onHe
         ))}
         {!items.length && (
           <div className="hb-palette-group" role="option" aria-selected="false" aria-disabled="true">
-            Nothing matches. Jobs are found by the beginning of their name, runs by their whole id.
+            Nothing found. Search jobs by the start of their name and runs by their complete id.
           </div>
         )}
       </div>

@@ -82,7 +82,7 @@ export function Shell({ children }: { children: ReactNode }) {
           ))}
         </nav>
         <button type="button" className="hb-find" onClick={() => setSearching(true)} aria-keyshortcuts="Control+K /">
-          <span>Find a job, a run, a screen…</span>
+          <span>Find a job or run…</span>
           <kbd>Ctrl K</kbd>
         </button>
         <ZoneSelect />

@@ -39,9 +39,9 @@ const WORDS: Record<LiveState, string> = {
 }
 const TITLES: Record<LiveState, string> = {
   connecting: 'Connecting to the server',
-  live: 'Changes show at once',
+  live: 'Live: changes appear immediately',
   paused: 'Paused while this tab is hidden',
-  offline: 'The server does not answer; the page tries again. Click to try now.',
+  offline: 'The server does not answer; the page keeps trying. Click to try now.',
 }
 
 export function LiveDot() {

@@ -7,11 +7,11 @@ export function Empty({ title, children, examples = [] }: { title: string; child
   const [shown, setShown] = useState(0)
   const example = examples[shown]
   return (
-    <div className="hb-empty">
+    <section className="hb-card hb-empty">
       <h2>{title}</h2>
       {children}
       {examples.length > 1 && <Tabs label="Examples" tabs={examples.map(({ label }) => [label, label] as const)} value={example?.label ?? ''} onChange={(label) => setShown(examples.findIndex((one) => one.label === label))} />}
       {example && <CodeBlock code={example.code} {...(examples.length > 1 ? { name: example.label } : { label: example.label })} />}
-    </div>
+    </section>
   )
 }

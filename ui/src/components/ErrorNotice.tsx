@@ -7,7 +7,7 @@ export function ErrorNotice({ error, what, onRetry, retryLabel = 'Try again' }: 
   const detail = error instanceof Error ? error.message : String(error)
   return (
     <div className="hb-error" role="alert">
-      <strong>{what ?? problem?.title ?? 'Something failed'}</strong>
+      <strong>{what ?? problem?.title ?? 'Something went wrong'}</strong>
       <p>{detail}</p>
       {!!problem?.errors?.length && (
         <ul>

@@ -76,7 +76,7 @@ export function Table<T>({ label, rows, rowKey, columns, href, rowName, selectio
   }
   useShortcuts([
     { keys: 'j', label: 'Next row', run: () => move(1) },
-    { keys: 'k', label: 'Row before', run: () => move(-1) },
+    { keys: 'k', label: 'Previous row', run: () => move(-1) },
     href && { keys: 'o', label: 'Open the row', run: () => activeRow && navigate(href(activeRow)) },
     selection && { keys: 'x', label: 'Select the row', run: () => activeRow && toggle(rowKey(activeRow)) },
     ...rowKeys.map(({ keys, label, run }) => ({ keys, label, run: () => activeRow && run(activeRow) })),
@@ -153,7 +153,7 @@ export function Table<T>({ label, rows, rowKey, columns, href, rowName, selectio
         </tbody>
       </table>
       <div className="hb-held" aria-hidden="true" data-shown={held > 0 || undefined}>
-        {held > 0 && `${held} ${held === 1 ? 'change' : 'changes'} of order: shown when the pointer leaves the table`}
+        {held > 0 && `${held} ${held === 1 ? 'row moves' : 'rows move'} when the pointer leaves the table`}
       </div>
     </div>
   )

@@ -92,7 +92,7 @@ class Parser {
   }
 
   private fail(): never {
-    throw new SyntaxError(`this is not JSON from character ${this.at + 1} on`)
+    throw new SyntaxError(`invalid JSON at character ${this.at + 1}`)
   }
 }
 

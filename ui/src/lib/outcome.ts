@@ -40,8 +40,8 @@ export const FATE_WORDS: Record<Fate, string> = {
 }
 
 export const SKIP_WORDS: Record<string, string> = {
-  missed: 'missed while no node planned it; the catch-up policy made it up only in part',
-  overlap: 'the run before was unfinished (overlap)',
+  missed: 'missed while no node was running; the catch-up policy did not run all missed times',
+  overlap: 'the previous run was unfinished (overlap)',
   paused: 'the job was paused',
   edited: 'the schedule was changed',
   window: 'older than the catch-up window',
@@ -49,11 +49,11 @@ export const SKIP_WORDS: Record<string, string> = {
 }
 
 export const REASON_WORDS: Record<string, string> = {
-  permanent: 'the answer was final, so it was not retried',
-  exhausted: 'all attempts were used',
+  permanent: 'permanent error, not retried',
+  exhausted: 'no attempts left',
   expired: 'it waited longer than max_age',
-  poison: 'nodes died while they ran it',
-  lost: 'its node died, and it may run at most once',
+  poison: 'its nodes crashed while running it',
+  lost: 'its node crashed, and at-most-once delivery does not retry',
 }
 
 export function fateOf(state: string, isLate = false): Fate {

@@ -61,7 +61,7 @@ for _action in (*job_actions.COMMANDS, *job_history.COMMANDS, *job_secrets.COMMA
 @click.option("--subject", metavar="TEXT", help="Only for this subject.")
 @click.option(
     "--attention",
-    type=click.Choice(["failing", "losing", "late", "paused", "due"]),
+    type=click.Choice(["failing", "retrying", "losing", "late", "paused", "due"]),
     help="Only jobs that need attention for this reason.",
 )
 @click.option("--next-before", metavar="TIME", help="Only jobs that fire before this time.")

@@ -13,6 +13,7 @@ from hourbell.core.run.states import SkipReason
 
 class Attention(StrEnum):
     FAILING = "failing"  # the last run to end failed
+    RETRYING = "retrying"  # an attempt of a run failed, and another one follows
     LOSING = "losing"  # scheduled times were skipped within LOSING_WITHIN, and nobody asked for that
     LATE = "late"  # a run waits past the job's late_after
     PAUSED = "paused"
@@ -22,13 +23,23 @@ class Attention(StrEnum):
 LOSING_WITHIN = timedelta(hours=24)
 DUE_WITHIN = timedelta(hours=1)
 LOST = (SkipReason.OVERLAP, SkipReason.MISSED, SkipReason.WINDOW, SkipReason.TZDATA)  # skips that nobody asked for
-GROUPS: Sequence[Attention | None] = (Attention.FAILING, Attention.LOSING, Attention.LATE, Attention.PAUSED, None)
+GROUPS: Sequence[Attention | None] = (
+    Attention.FAILING,
+    Attention.RETRYING,
+    Attention.LOSING,
+    Attention.LATE,
+    Attention.PAUSED,
+    None,
+)
 
 
-def first_reason(*, is_failing: bool, is_losing: bool, is_late: bool, is_paused: bool) -> Attention | None:
+def first_reason(
+    *, is_failing: bool, is_retrying: bool, is_losing: bool, is_late: bool, is_paused: bool
+) -> Attention | None:
     """Return the first reason that applies."""
     applies = {
         Attention.FAILING: is_failing,
+        Attention.RETRYING: is_retrying,
         Attention.LOSING: is_losing,
         Attention.LATE: is_late,
         Attention.PAUSED: is_paused,

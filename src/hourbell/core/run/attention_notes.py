@@ -16,6 +16,16 @@ def failing_note(streak: int, error: str | None) -> str:
     return what if not error else f"{what}: {error_line(error)}"
 
 
+def retrying_note(failed: int, next_at: datetime | None, error: str | None) -> str:
+    """Describe a run whose last attempt failed, as `attempt 1 failed, attempt 2 at 2026-11-19T08:00:00Z: HTTP 503`.
+
+    Without a time the next attempt is running.
+    """
+    coming = "is running" if next_at is None else f"at {rfc3339(next_at)}"
+    what = f"attempt {failed:,} failed, attempt {failed + 1:,} {coming}"
+    return what if not error else f"{what}: {error_line(error)}"
+
+
 def losing_note(lost: Mapping[SkipReason, int]) -> str:
     """Describe the scheduled times that a job lost, such as `skipped 3 times in 24 h: overlap 2, missed 1`."""
     total = sum(lost.values())

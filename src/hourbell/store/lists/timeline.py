@@ -6,10 +6,20 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from hourbell.core.run.outages import Outage
 from hourbell.core.run.states import Kind, RunState, SkipReason
 from hourbell.core.run.timeline import RunCount
 
 MAX_CHOSEN_JOBS = 1_000  # up to so many jobs are looked up one by one; more are found by walking through all names
+
+
+class RetryingRun(NamedTuple):
+    """A run whose last attempt failed. `ready_at` is when the next one may begin; while that runs, when it could."""
+
+    run_id: UUID
+    attempt: int  # the last that began
+    ready_at: datetime
+    is_running: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +28,7 @@ class AttentionSets:
 
     now: datetime | None = None
     failing: Sequence[UUID] | None = None
+    retrying: Mapping[UUID, RetryingRun] = field(default_factory=dict)  # of each job the run with the next attempt
     losing: Sequence[UUID] | None = None
     late: Mapping[UUID, datetime] = field(default_factory=dict)  # since when the oldest of its late runs is due
     due: Sequence[UUID] | None = None
@@ -29,6 +40,7 @@ class AttentionCounts:
     """The number of jobs that need attention, by reason. Those in `at_least` are lower bounds."""
 
     failing: int
+    retrying: int
     losing: int
     late: int
     due_within_hour: int
@@ -49,9 +61,12 @@ class JobFacts:
 
     last_state: str | None = None  # of the last run to end
     last_error: str | None = None
+    streak: int = 0  # runs that failed since one succeeded, of a job whose last run failed
     paused_at: datetime | None = None
     lost: Mapping[SkipReason, int] = field(default_factory=dict)  # scheduled times lost lately, by reason
     durations: Sequence[timedelta] = ()  # of the newest runs that succeeded
+    retrying: RetryingRun | None = None
+    retry_error: str | None = None  # of its last attempt
 
 
 class TimelineRun(NamedTuple):  # a page has thousands, and a dataclass takes several times as long
@@ -78,10 +93,12 @@ class TimelineSkip:
 
 @dataclass(frozen=True, slots=True)
 class TimelineRows:
-    """The runs and skips of jobs in a window, oldest first, up to a limit for each job."""
+    """Jobs in a window: their facts, and their runs and skips, oldest first, up to a limit for each job."""
 
+    facts: Mapping[UUID, JobFacts]
     runs: Mapping[UUID, Sequence[TimelineRun]]
     skips: Mapping[UUID, Sequence[TimelineSkip]]
+    outages: Sequence[Outage]  # the newest that touch the window, newest first
 
 
 @dataclass(frozen=True, slots=True)

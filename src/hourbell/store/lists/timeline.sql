@@ -25,6 +25,9 @@ j.name collate "C" = any(:names::text[])
 -- name: job_is_late
 j.id = any(:late_ids::uuid[])
 
+-- name: job_is_retrying
+j.id = any(:retrying_ids::uuid[])
+
 -- name: job_is_due
 -- In a form that no index has, as these jobs are listed by name.
 case when j.plan_at <= :plan_before and j.next_at < :next_before and j.enabled and j.error is null then 1 else 0 end <> 0
@@ -37,6 +40,9 @@ not {job_is_failing}
 
 -- name: job_is_not_losing
 not {job_is_losing}
+
+-- name: job_is_not_retrying
+not (j.id = any(:retrying_ids::uuid[]))
 
 -- name: job_is_not_late
 not (j.id = any(:late_ids::uuid[]))

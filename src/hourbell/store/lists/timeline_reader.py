@@ -27,14 +27,16 @@ from hourbell.store.lists.timeline import (
     BucketedRuns,
     JobFacts,
     ReadyHead,
+    RetryingRun,
     TimelineRows,
     TimelineRun,
     TimelineSkip,
 )
 from hourbell.store.lists.views import job_view
-from hourbell.store.rows import Row
+from hourbell.store.rows import Row, outage_of
 
 COUNTED_JOBS = 10_000  # of each reason for attention
+MAX_OUTAGES = 1_000  # of a window
 _MAX_LANES = 1_000
 _OLDEST_OF_LANE = 1_000  # waiting runs, of each rank
 _OLDEST_RUNS = 20_000  # of all lanes
@@ -61,6 +63,8 @@ class TimelineReader(TimeLists):
         wanted: dict[str, list[Wanted]] = {}
         if Attention.FAILING in asked:
             wanted["failing"] = [self._jobs_of_result("failed", MAX_CHOSEN_JOBS + 1)]
+        if Attention.RETRYING in asked:
+            wanted["retrying"] = [self._retrying_jobs(COUNTED_JOBS)]
         if Attention.LOSING in asked:
             wanted["losing"] = [self._losing_jobs(now, MAX_CHOSEN_JOBS + 1, _STEPS_TO_CHOOSE)]
         if Attention.LATE in asked:
@@ -71,12 +75,16 @@ class TimelineReader(TimeLists):
             wanted["of_result"] = [self._jobs_of_result(last_result, MAX_CHOSEN_JOBS + 1)]
         found = await self._found(wanted)
         sets: dict[str, Any] = {
-            name: _ids_within(rows, MAX_CHOSEN_JOBS) for name, rows in found.items() if name != "late"
+            name: _ids_within(rows, MAX_CHOSEN_JOBS) for name, rows in found.items() if name not in ("late", "retrying")
         }
         if _is_cut(found.get("losing", ()), _STEPS_TO_CHOOSE):
             sets["losing"] = None
         late = {row["job_id"]: row["due_at"] for row in found.get("late", ())}
-        return AttentionSets(now=now, late=late, **sets)
+        retrying = {
+            row["job_id"]: RetryingRun(row["run_id"], row["attempt"], row["ready_at"], bool(row["is_running"]))
+            for row in found.get("retrying", ())
+        }
+        return AttentionSets(now=now, late=late, retrying=retrying, **sets)
 
     async def attention_counts(self, now: datetime) -> AttentionCounts:
         """Count the jobs that need attention, at most COUNTED_JOBS for each reason."""
@@ -84,6 +92,7 @@ class TimelineReader(TimeLists):
         found = await self._found(
             {
                 "failing": [self._jobs_of_result("failed", limit)],
+                "retrying": [self._retrying_jobs(limit)],
                 "losing": [self._losing_jobs(now, limit, _STEPS_TO_COUNT)],
                 "late": [self._late_jobs(now, limit)],
                 "due_within_hour": [self._due_jobs(now, limit)],
@@ -129,59 +138,67 @@ class TimelineReader(TimeLists):
         """Return what restricts a query of jobs to those that need attention for its reason."""
         return _choice(query, await self.attention_sets(now, [query.attention]), ())
 
-    async def job_facts(self, jobs: Sequence[Job], now: datetime) -> dict[UUID, JobFacts]:
-        """Return the facts of jobs for the time line."""
+    async def timeline_rows(self, jobs: Sequence[Job], sets: AttentionSets, window: Window, limit: int) -> TimelineRows:
+        """Return the facts of jobs, and their runs and skips by scheduled time, oldest first, at most `limit` of each.
+
+        The sets have the time, and the runs that are retrying if they were asked for.
+        """
+        assert sets.now is not None
         job_ids = [job.id for job in jobs]
-        enabled = [job.definition.enabled for job in jobs]
-        lost_since = now - LOSING_WITHIN
-        facts, lost, ended = await self._read(
-            [
-                (self._sql["job_facts"], {"job_ids": job_ids, "enabled": enabled}),
-                (self._sql["lost_times"], {"job_ids": job_ids, "lost_since": lost_since, "limit": _LOST}),
-                (
-                    self._sql["succeeded_durations"],
-                    {"job_ids": job_ids, "window": _DURATIONS_AMONG, "limit": _DURATIONS},
-                ),
-            ]
-        )
-        lost_of: dict[UUID, dict[SkipReason, int]] = defaultdict(dict)
-        for row in lost:
-            lost_of[row["job_id"]][SkipReason(row["reason"])] = row["count"]
-        durations: dict[UUID, list[timedelta]] = defaultdict(list)
-        for row in ended:
-            durations[row["job_id"]].append(row["finished_at"] - row["started_at"])
-        return {
-            row["job_id"]: JobFacts(
-                row["last_state"],
-                row["last_error"],
-                row["paused_at"],
-                lost_of.get(row["job_id"], {}),
-                durations.get(row["job_id"], ()),
-            )
-            for row in facts
+        retrying = {job_id: sets.retrying[job_id] for job_id in job_ids if job_id in sets.retrying}
+        span = {"since": window.start, "until": window.end}
+        of_window = {"job_ids": job_ids, **span, "limit": limit}
+        wanted: dict[str, dict[str, Any]] = {
+            "job_facts": {
+                "job_ids": job_ids,
+                "enabled": [job.definition.enabled for job in jobs],
+                "failures": _STREAK,
+                "window": _DURATIONS_AMONG,
+                "limit": _DURATIONS,
+            },
+            "lost_times": {"job_ids": job_ids, "lost_since": sets.now - LOSING_WITHIN, "limit": _LOST},
+            "timeline_runs": of_window,
+            "timeline_skips": of_window,
+            "outages": {**span, "limit": MAX_OUTAGES, "before_at": window.end, "before_of": ""},
         }
+        if retrying:
+            wanted["retry_errors"] = {"run_ids": [run.run_id for run in retrying.values()]}
+        read = await self._read([(self._sql[name], values) for name, values in wanted.items()])
+        rows = dict(zip(wanted, read, strict=True))
+        errors = {row["run_id"]: row["error"] for row in rows.get("retry_errors", ())}
+        lost: dict[UUID, dict[SkipReason, int]] = defaultdict(dict)
+        for row in rows["lost_times"]:
+            lost[row["job_id"]][SkipReason(row["reason"])] = row["count"]
+        facts = {}
+        for row in rows["job_facts"]:
+            job_id = row["job_id"]
+            retry = retrying.get(job_id)
+            facts[job_id] = JobFacts(
+                last_state=row["last_state"],
+                last_error=row["last_error"],
+                streak=row["streak"] or 0,
+                paused_at=row["paused_at"],
+                lost=lost.get(job_id, {}),
+                durations=row["durations"],
+                retrying=retry,
+                retry_error=None if retry is None else errors.get(retry.run_id),
+            )
+        return TimelineRows(
+            facts,
+            runs=await self._timeline_runs(jobs, rows["timeline_runs"]),
+            skips=_timeline_skips(rows["timeline_skips"]),
+            outages=list(map(outage_of, rows["outages"])),
+        )
 
-    async def failure_streaks(self, job_ids: Sequence[UUID]) -> dict[UUID, int]:
-        """Count the runs of each job that failed since one succeeded, up to 1,000."""
-        if not job_ids:
-            return {}
-        rows = await self._rows("failure_streaks", job_ids=list(job_ids), window=_STREAK)
-        return {row["job_id"]: row["streak"] for row in rows}
-
-    async def timeline_rows(self, job_ids: Sequence[UUID], window: Window, limit: int) -> TimelineRows:
-        """The runs and skips of jobs by scheduled time, oldest first, at most `limit` of each for a job."""
-        values = {"job_ids": list(job_ids), "since": window.start, "until": window.end, "limit": limit}
-        names = ("timeline_runs", "timeline_skips")
-        found, skipped = await self._read([(self._sql[name], values) for name in names])
-        limits = await self._late_limits({(row["job_id"], row["job_version"]) for row in found})
+    async def _timeline_runs(self, jobs: Sequence[Job], rows: Sequence[Row]) -> dict[UUID, list[TimelineRun]]:
+        """Return runs by job, oldest first. What is late is read only for versions before the present one."""
+        limits = {(job.id, job.version): job.definition.late_after for job in jobs}
+        older = {(row["job_id"], row["job_version"]) for row in rows} - limits.keys()
+        known = {**limits, **await self._late_limits(older)}
         runs: dict[UUID, list[TimelineRun]] = defaultdict(list)
-        for row in sorted(found, key=itemgetter("scheduled_at")):
-            runs[row["job_id"]].append(_timeline_run(row, limits.get((row["job_id"], row["job_version"]))))
-        skips: dict[UUID, list[TimelineSkip]] = defaultdict(list)
-        for row in sorted(skipped, key=itemgetter("last_at")):
-            skip = TimelineSkip(row["first_at"], row["last_at"], row["count"], SkipReason(row["reason"]))
-            skips[row["job_id"]].append(skip)
-        return TimelineRows(runs, skips)
+        for row in sorted(rows, key=itemgetter("scheduled_at")):
+            runs[row["job_id"]].append(_timeline_run(row, known.get((row["job_id"], row["job_version"]))))
+        return runs
 
     async def timeline_buckets(self, jobs: Mapping[UUID, timedelta], window: Window) -> dict[UUID, BucketedRuns]:
         """Count the runs of jobs by bucket; of each job is given what is late."""
@@ -210,6 +227,9 @@ class TimelineReader(TimeLists):
 
     def _jobs_of_result(self, result: str, limit: int) -> Wanted:
         return self._sql["jobs_of_result"], {"result": result, "limit": limit}
+
+    def _retrying_jobs(self, limit: int) -> Wanted:
+        return self._sql["retrying_jobs"], {"total": _OLDEST_RUNS, "limit": limit}
 
     def _losing_jobs(self, now: datetime, limit: int, steps: int) -> Wanted:
         hour, last_hour = (
@@ -255,6 +275,9 @@ def _choice(query: JobQuery, sets: AttentionSets, groups: Sequence[Attention | N
             case Attention.FAILING:
                 conditions.append("job_is_failing")
                 candidates.append(sets.failing)
+            case Attention.RETRYING:
+                conditions.append("job_is_retrying")
+                candidates.append(list(sets.retrying))
             case Attention.LOSING:
                 conditions.append("job_is_losing")
                 candidates.append(sets.losing)
@@ -271,6 +294,7 @@ def _choice(query: JobQuery, sets: AttentionSets, groups: Sequence[Attention | N
         earlier = GROUPS[: GROUPS.index(group)]
         no_more = {
             Attention.FAILING: "job_is_not_failing",
+            Attention.RETRYING: "job_is_not_retrying",
             Attention.LOSING: "job_is_not_losing",
             Attention.LATE: "job_is_not_late",
             Attention.PAUSED: "job_is_enabled",
@@ -282,11 +306,21 @@ def _choice(query: JobQuery, sets: AttentionSets, groups: Sequence[Attention | N
         values = {
             "lost_since": sets.now - LOSING_WITHIN,
             "late_ids": list(sets.late),
+            "retrying_ids": list(sets.retrying),
             "next_before": before,
             "plan_before": before + RESCAN_DELAY,
         }
     known = [ids for ids in candidates if ids is not None]
     return Choice(tuple(dict.fromkeys(conditions)), values, min(known, key=len) if known else None)
+
+
+def _timeline_skips(rows: Sequence[Row]) -> dict[UUID, list[TimelineSkip]]:
+    """Return skips by job, oldest first."""
+    skips: dict[UUID, list[TimelineSkip]] = defaultdict(list)
+    for row in sorted(rows, key=itemgetter("last_at")):
+        skip = TimelineSkip(row["first_at"], row["last_at"], row["count"], SkipReason(row["reason"]))
+        skips[row["job_id"]].append(skip)
+    return skips
 
 
 def _timeline_run(row: Row, late_after: timedelta | None) -> TimelineRun:

@@ -55,6 +55,29 @@ with recursive found (hour, job_id, step) as (
 union all
 select null, max(step) from found
 
+-- name: retrying_jobs
+-- The jobs with a run that waits for its next attempt or is in it: of each, the run whose attempt comes first.
+with retried as materialized (
+    (select r.job_id, r.id, r.attempt, r.ready_at, false as is_running from hourbell.runs r
+     where r.state = 'retrying' order by r.expires_at, r.id limit :total)
+    union all
+    (select r.job_id, r.id, r.attempt, r.ready_at, true from hourbell.runs r
+     where r.state = 'running' and r.failures > 0 limit :total)
+)
+select distinct on (o.job_id) o.job_id, o.id as run_id, o.attempt, o.ready_at, o.is_running
+from retried o
+cross join lateral (select j.deleted_at, j.managed_by from hourbell.jobs j where j.id = o.job_id offset 0) j
+where j.deleted_at is null and j.managed_by <> 'system'
+order by o.job_id, o.ready_at
+limit :limit
+
+-- name: retry_errors
+select w.id as run_id, left(a.error, {error_length}) as error
+from unnest(:run_ids::uuid[]) as w (id)
+cross join lateral (
+    select a.error from hourbell.attempts a where a.run_id = w.id order by a.number desc limit 1
+) a
+
 -- name: due_jobs
 select j.id as job_id
 from hourbell.jobs j
@@ -120,7 +143,24 @@ cross join lateral (
 group by l.lane
 
 -- name: job_facts
+-- A streak is how many runs failed since the last success, as far as the newest runs go. The durations are those of the
+-- newest runs, a few of them that succeeded.
 select w.id as job_id, s.last_state, s.last_error,
+       case when s.last_state = 'failed' then
+           (select count(*) from (
+                select 1 from hourbell.runs r
+                where r.job_id = w.id and r.state in ('failed', 'cancelled') and r.state = 'failed'
+                  and r.scheduled_at > coalesce(
+                      (select r.scheduled_at
+                       from (select r.scheduled_at, r.state from hourbell.runs r
+                             where r.job_id = w.id order by r.scheduled_at desc limit :failures) r
+                       where r.state = 'succeeded' limit 1), '-infinity')
+                order by r.scheduled_at desc limit :failures) f) end as streak,
+       array(select r.finished_at - r.started_at
+             from (select r.state, r.started_at, r.finished_at from hourbell.runs r
+                   where r.job_id = w.id order by r.scheduled_at desc limit :window) r
+             where r.state = 'succeeded' and r.started_at is not null
+             limit :limit) as durations,
        (select v.changed_at from hourbell.job_versions v
         where v.job_id = w.id and not w.is_enabled and v.version > coalesce(
             (select e.version from hourbell.job_versions e
@@ -139,32 +179,6 @@ cross join lateral (
     order by k.last_at desc limit :limit
 ) k
 group by w.id, k.reason
-
--- name: succeeded_durations
--- Of the newest runs of each job those that succeeded, a few.
-select w.id as job_id, r.started_at, r.finished_at
-from unnest(:job_ids::uuid[]) as w (id)
-cross join lateral (
-    select r.started_at, r.finished_at
-    from (select r.state, r.started_at, r.finished_at from hourbell.runs r
-          where r.job_id = w.id order by r.scheduled_at desc limit :window) r
-    where r.state = 'succeeded' and r.started_at is not null
-    limit :limit
-) r
-
--- name: failure_streaks
--- How many runs of each job failed since its last success, as far as its newest runs go.
-select w.id as job_id,
-       (select count(*) from (
-            select 1 from hourbell.runs r
-            where r.job_id = w.id and r.state in ('failed', 'cancelled') and r.state = 'failed'
-              and r.scheduled_at > coalesce(
-                  (select r.scheduled_at
-                   from (select r.scheduled_at, r.state from hourbell.runs r
-                         where r.job_id = w.id order by r.scheduled_at desc limit :window) r
-                   where r.state = 'succeeded' limit 1), '-infinity')
-            order by r.scheduled_at desc limit :window) f) as streak
-from unnest(:job_ids::uuid[]) as w (id)
 
 -- name: timeline_runs
 select r.id, w.id as job_id, r.job_version, r.kind, r.state, r.reason, r.scheduled_at, r.ready_at, r.started_at, r.finished_at, r.attempt,

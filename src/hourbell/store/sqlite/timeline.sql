@@ -52,6 +52,32 @@ select * from (
 union all
 select null, max(step) from found
 
+-- name: retrying_jobs
+-- The jobs with a run that waits for its next attempt or is in it: of each, the run whose attempt comes first.
+with retried as materialized (
+    select * from (
+        select r.job_id, r.id, r.attempt, r.ready_at, 0 as is_running
+        from hourbell_runs r indexed by hourbell_runs_retrying
+        where r.state = 'retrying' order by r.expires_at limit :total)
+    union all
+    select * from (
+        select r.job_id, r.id, r.attempt, r.ready_at, 1
+        from hourbell_runs r indexed by hourbell_runs_running
+        where r.state = 'running' and r.failures > 0 limit :total)
+)
+select o.job_id, o.id as run_id, o.attempt, min(o.ready_at) as ready_at, o.is_running
+from retried o
+cross join hourbell_jobs j on j.id = o.job_id
+where j.deleted_at is null and j.managed_by <> 'system'
+group by o.job_id
+limit :limit
+
+-- name: retry_errors
+select a.run_id, substr(a.error, 1, {error_length}) as error
+from (select unhex(value) as id from json_each(:run_ids)) w
+cross join hourbell_attempts a on a.run_id = w.id and a.number = (
+    select max(n.number) from hourbell_attempts n where n.run_id = w.id)
+
 -- name: due_jobs
 select j.id as job_id
 from hourbell_jobs j
@@ -116,7 +142,25 @@ cross join ranks p
 group by l.lane
 
 -- name: job_facts
+-- A streak is how many runs failed since the last success, as far as the newest runs go. The durations are those of the
+-- newest runs, a few of them that succeeded.
 select w.id as job_id, s.last_state, s.last_error,
+       case when s.last_state = 'failed' then
+           (select count(*) from (
+                select 1 from hourbell_runs r
+                where r.job_id = w.id and r.state in ('failed', 'cancelled') and r.state = 'failed'
+                  and r.scheduled_at > coalesce(
+                      (select n.scheduled_at
+                       from (select m.scheduled_at, m.state from hourbell_runs m
+                             where m.job_id = w.id order by m.scheduled_at desc limit :failures) n
+                       where n.state = 'succeeded' limit 1), -9223372036854775808)
+                order by r.scheduled_at desc limit :failures)) end as streak,
+       (select json_group_array(d.duration) from (
+            select n.finished_at - n.started_at as duration
+            from (select m.state, m.started_at, m.finished_at from hourbell_runs m
+                  where m.job_id = w.id order by m.scheduled_at desc limit :window) n
+            where n.state = 'succeeded' and n.started_at is not null
+            limit :limit) d) as durations,
        (select v.changed_at from hourbell_job_versions v
         where v.job_id = w.id and not w.is_enabled and v.version > coalesce(
             (select e.version from hourbell_job_versions e
@@ -134,31 +178,6 @@ cross join hourbell_skips k on k.id in (
     where n.job_id = w.id and n.last_at >= :lost_since and n.reason || '' in ('missed', 'overlap', 'window', 'tzdata')
     order by n.last_at desc limit :limit)
 group by w.id, k.reason
-
--- name: succeeded_durations
--- Of the newest runs of each job those that succeeded, a few.
-select r.job_id, r.started_at, r.finished_at
-from (select unhex(value) as id from json_each(:job_ids)) w
-cross join hourbell_runs r on r.rowid in (
-    select n.place
-    from (select m.rowid as place, m.state, m.started_at from hourbell_runs m
-          where m.job_id = w.id order by m.scheduled_at desc limit :window) n
-    where n.state = 'succeeded' and n.started_at is not null
-    limit :limit)
-
--- name: failure_streaks
--- How many runs of each job failed since its last success, as far as its newest runs go.
-select w.id as job_id,
-       (select count(*) from (
-            select 1 from hourbell_runs r
-            where r.job_id = w.id and r.state in ('failed', 'cancelled') and r.state = 'failed'
-              and r.scheduled_at > coalesce(
-                  (select n.scheduled_at
-                   from (select m.scheduled_at, m.state from hourbell_runs m
-                         where m.job_id = w.id order by m.scheduled_at desc limit :window) n
-                   where n.state = 'succeeded' limit 1), -9223372036854775808)
-            order by r.scheduled_at desc limit :window)) as streak
-from (select unhex(value) as id from json_each(:job_ids)) w
 
 -- name: timeline_runs
 select r.id, r.job_id, r.job_version, r.kind, r.state, r.reason, r.scheduled_at, r.ready_at, r.started_at, r.finished_at, r.attempt,

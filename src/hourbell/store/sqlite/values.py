@@ -101,6 +101,8 @@ def _reader(name: str) -> Callable[[Any], Any] | None:
         return _id_of
     if name in DURATIONS:
         return _duration_of
+    if name == "durations":
+        return _durations_of
     return _list_of if name in _LISTS else None
 
 
@@ -115,6 +117,10 @@ def _local_of(value: int) -> datetime:
 
 def _duration_of(value: int) -> timedelta:
     return timedelta(microseconds=value)
+
+
+def _durations_of(text: str) -> list[timedelta]:
+    return [timedelta(microseconds=each) for each in json.loads(text)]
 
 
 def _list_of(text: str) -> Any:

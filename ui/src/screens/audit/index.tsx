@@ -35,7 +35,7 @@ export default function Audit() {
   })
   const rows = audit.data?.items ?? []
   return (
-    <Screen title="Audit" lead="Every change: who made it, when and from where, and what it changed. The newest first." beside={subject && <Chip onRemove={() => set({ subject: null, cursor: null })}>{`only ${subject}`}</Chip>}>
+    <Screen title="Audit" lead="Every change, newest first: who made it, when, from where, and what changed." beside={subject && <Chip onRemove={() => set({ subject: null, cursor: null })}>{`only ${subject}`}</Chip>}>
       {session && !isAdmin && <ErrorNotice error={new Error(`You are ${session.name} (${session.role}). Only admins see the audit.`)} what="The audit is for admins" />}
       {audit.error && <ErrorNotice error={audit.error} what="The audit could not be loaded" onRetry={() => void audit.refetch()} />}
       {isAdmin && !audit.data && !audit.error && <Loading what="the audit" />}
@@ -50,8 +50,8 @@ export default function Audit() {
         </>
       )}
       {audit.data && !rows.length && (
-        <Empty title={subject ? 'No change of this on record' : 'No changes yet'}>
-          <p>Creating, editing, pausing or running a job by hand, tokens and secrets: each leaves an entry here, also from the command line and plain SQL.</p>
+        <Empty title={subject ? 'No changes recorded for this' : 'No changes yet'}>
+          <p>Every change of a job, token or secret is recorded here, and every run that somebody starts, also from the command line and SQL.</p>
         </Empty>
       )}
     </Screen>
@@ -80,7 +80,7 @@ function Entry({ entry, isAlone, onOnly }: { entry: AuditEntry; isAlone: boolean
           <div className="hb-actions">
             {!isAlone && (
               <Button size="small" onClick={onOnly}>
-                All changes of this
+                All changes to this
               </Button>
             )}
             <span className="hb-muted hb-small">
@@ -112,7 +112,7 @@ function Details({ entry }: { entry: AuditEntry }) {
   if (isCut && !whole.data) return <Loading what="the entry" />
   const { before, after } = whole.data ?? entry
   const changes = diff(before ?? undefined, after ?? undefined)
-  if (!changes.length) return <p className="hb-muted">Nothing of the record itself changed.</p>
+  if (!changes.length) return <p className="hb-muted">The record itself did not change.</p>
   return (
     <table className="audit-diff">
       <thead>
@@ -125,7 +125,7 @@ function Details({ entry }: { entry: AuditEntry }) {
       <tbody>
         {changes.map((change) => (
           <tr key={change.field}>
-            <th scope="row">{change.field || 'all of it'}</th>
+            <th scope="row">{change.field || 'the whole value'}</th>
             <Value change={change} side="before" />
             <Value change={change} side="after" />
           </tr>

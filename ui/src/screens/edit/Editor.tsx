@@ -149,7 +149,7 @@ export function Editor({ title, path, start, stored: loaded, copyOf }: Props) {
     if (isTest) {
       const isSure = await confirm({
         title: isNew ? `Save ${form.name} paused and run it once?` : `Save and pause ${stored.name}, and run it once?`,
-        body: `${isNew ? 'The job is created paused' : 'The changes are saved and the job is paused'}, so no scheduled time runs. One run starts now and calls the target for real. Resume the job when you are content.`,
+        body: `${isNew ? 'The job is created paused' : 'The changes are saved and the job is paused'}, so no scheduled time runs. One run starts now and calls the target for real. Resume the job when the test succeeds.`,
         action: 'Save and test',
       })
       if (!isSure) return
@@ -184,7 +184,7 @@ export function Editor({ title, path, start, stored: loaded, copyOf }: Props) {
       await refresh()
       const next = run ? runPath(run.run_id) : jobPath(job)
       const { name, version } = job
-      if (run) toast({ text: `${name} is saved, paused, and runs once`, action: ['Edit again', () => navigate(`${jobPath(name)}/edit`)] })
+      if (run) toast({ text: `${name} is saved, paused and running once`, action: ['Edit again', () => navigate(`${jobPath(name)}/edit`)] })
       else toast({ text: isNew ? `${name} created` : `${name} saved as version ${version}` })
       if (job.generated_secret) setSecret({ value: job.generated_secret, next })
       else navigate(next)
@@ -204,7 +204,7 @@ export function Editor({ title, path, start, stored: loaded, copyOf }: Props) {
     const has = hasSigning(stored)
     const isSure = await confirm({
       title: has ? 'Replace the signing secret?' : 'Sign the requests of this job?',
-      body: has ? 'A new secret is generated now and shown once. For a day requests carry signatures of both, so that receivers can change over.' : 'A secret is generated now, without saving the form, and shown once.',
+      body: has ? 'A new secret is generated now and shown once. For a day, requests carry signatures by both secrets, so that receivers can switch.' : 'A secret is generated now, without saving the form, and shown once.',
       action: has ? 'Replace the secret' : 'Generate a secret',
     })
     if (!isSure) return
@@ -279,7 +279,7 @@ export function Editor({ title, path, start, stored: loaded, copyOf }: Props) {
               </div>
             </Card>
             <Card title="Payload">
-              <Field label="Payload (JSON)" isLabelHidden hint="Any JSON value; the target gets it with each run. Integers stay exact." error={fieldError('/payload')}>
+              <Field label="Payload (JSON)" isLabelHidden hint="Any JSON value, sent to the target with each run. Large integers are kept exactly." error={fieldError('/payload')}>
                 <Area rows={4} value={form.payload} placeholder="null" onChange={(payload) => set({ payload })} />
               </Field>
             </Card>
@@ -291,7 +291,7 @@ export function Editor({ title, path, start, stored: loaded, copyOf }: Props) {
             {Boolean(refusal) && !isTaken && (looseSave === undefined || looseSave.length > 0) && <ErrorNotice error={refusal} what="Not saved" />}
             {Boolean(refusal) && looseSave?.length === 0 && (
               <p className="edit-notice" data-tone="bad" role="alert">
-                <strong>Not saved.</strong> {(saveError?.errors?.length ?? 0) === 1 ? '1 field needs a look.' : `${saveError?.errors?.length} fields need a look.`}
+                <strong>Not saved.</strong> {(saveError?.errors?.length ?? 0) === 1 ? 'Correct 1 field.' : `Correct ${saveError?.errors?.length} fields.`}
               </p>
             )}
             {(isBound || options.dropSecrets) && (
@@ -320,7 +320,7 @@ export function Editor({ title, path, start, stored: loaded, copyOf }: Props) {
         </div>
         <div className="edit-bar">
           <span className="hb-muted edit-bar-state" role="status">
-            {hasErrors ? 'Some fields need a look' : isNew ? (missing.length ? `Needed: ${missing.join(', ')}` : 'Ready to create') : needsTaking ? 'Take the job over to save it here' : fields.length ? `${count(fields.length, 'field')} changed` : 'No changes'}
+            {hasErrors ? 'Some fields need correction' : isNew ? (missing.length ? `Needed: ${missing.join(', ')}` : 'Ready to create') : needsTaking ? 'Take the job over to save it here' : fields.length ? `${count(fields.length, 'field')} changed` : 'No changes'}
           </span>
           <LinkButton href={stored ? jobPath(stored) : '/jobs'}>Cancel</LinkButton>
           <Button needs="operator" isBusy={busy === 'test'} disabled={needsTaking} onClick={() => void submit(true)}>

@@ -30,7 +30,7 @@ export function JobCard({ form, set, error, isNew }: Props) {
             </Field>
             <div className="edit-columns">
               <Tags tags={form.tags} onChange={(tags) => set({ tags })} error={error('/tags')} />
-              <Field label="Subject" hint="Who or what it is for; lists can be filtered by it." error={error('/subject')}>
+              <Field label="Subject" hint="The customer, tenant or object it belongs to; lists can be filtered by it." error={error('/subject')}>
                 <input value={form.subject} onChange={(event) => set({ subject: event.target.value })} maxLength={200} autoComplete="off" />
               </Field>
             </div>

@@ -56,7 +56,7 @@ export function PlanCard({ isNew, zone, storedZone, fields, plan, preview, error
           )}
         </dl>
         {missing.length > 0 && <p className="hb-field-hint">Still needed: {missing.join(', ')}. The times below follow from the schedule alone.</p>}
-        {Boolean(error) && <ErrorNotice error={error} what="This cannot be saved yet" />}
+        {Boolean(error) && <ErrorNotice error={error} what="Cannot be saved yet" />}
         {warnings.map((warning, index) => (
           <div key={index} className="edit-warning" data-tone="late">
             <strong>Note</strong> {warning.message}
@@ -75,7 +75,7 @@ export function PlanCard({ isNew, zone, storedZone, fields, plan, preview, error
         </div>
         {isPaused && <p className="hb-field-hint">The job is paused: these times are skipped until it is resumed.</p>}
         {times.length === 0 ? (
-          <p className="hb-muted">{after.length || preview || plan ? 'This schedule has no further times.' : 'The schedule has an error.'}</p>
+          <p className="hb-muted">{after.length || preview || plan ? 'This schedule has no more times.' : 'The schedule has an error.'}</p>
         ) : (
           <ol className="edit-times">
             {times.map(({ mark, occurrence }) => (

@@ -12,38 +12,38 @@ interface Props {
 type Choice = readonly [value: string, meaning: string]
 
 const CATCH_UP: readonly Choice[] = [
-  ['latest', 'After an outage the newest missed time runs; the others become a skip.'],
-  ['earliest', 'After an outage the oldest missed time runs; the others become a skip.'],
-  ['all', 'After an outage every missed time runs, oldest first; nothing is dropped.'],
-  ['none', 'Nothing runs that is later than “late after”.'],
+  ['latest', 'After an outage, only the newest missed time runs; the others are skipped.'],
+  ['earliest', 'After an outage, only the oldest missed time runs; the others are skipped.'],
+  ['all', 'After an outage, every missed time runs, oldest first.'],
+  ['none', 'A time later than “late after” is skipped.'],
 ]
 const OVERLAP: readonly Choice[] = [
-  ['allow', 'A new run starts beside one that has not ended.'],
+  ['allow', 'A new run starts while another one is unfinished.'],
   ['queue_all', 'New runs wait their turn, one at a time.'],
-  ['queue_one', 'One new run waits; further times are skipped.'],
-  ['skip', 'A time that finds an unfinished run is skipped.'],
-  ['cancel_running', 'The new run starts, waiting ones are cancelled and the running one is asked to stop.'],
+  ['queue_one', 'One run waits; further times are skipped.'],
+  ['skip', 'A time is skipped while a run is unfinished.'],
+  ['cancel_running', 'The new run starts; waiting runs are cancelled, and the running one is asked to stop.'],
 ]
 const RETRY: readonly Choice[] = [
   ['default', '4 attempts, with 30 s, 2 min and 10 min in between.'],
   ['fixed', '3 attempts, a minute apart.'],
-  ['exponential', '8 attempts with growing waits.'],
+  ['exponential', '8 attempts with exponential backoff.'],
   ['none', 'One attempt.'],
-  ['custom', 'Your own number of attempts and waits.'],
+  ['custom', 'A custom number of attempts and delays.'],
 ]
 const DELIVERY: readonly Choice[] = [
-  ['at_least_once', 'If it is unknown whether an attempt happened, it is repeated: the target must tolerate that.'],
-  ['at_most_once', 'An attempt that may have taken effect is never repeated; such a run fails as lost.'],
+  ['at_least_once', 'An attempt with unknown outcome is repeated; the target must be idempotent.'],
+  ['at_most_once', 'An attempt with unknown outcome is never repeated; the run fails as lost.'],
 ]
 const PRIORITY: readonly Choice[] = [
-  ['high', 'Starts before others when slots are scarce.'],
-  ['normal', 'Starts by age among its equals when slots are scarce.'],
-  ['low', 'Starts after others when slots are scarce; one slot in eight still goes to the oldest run.'],
+  ['high', 'Runs start before others when slots are scarce.'],
+  ['normal', 'Runs of the same priority start oldest first when slots are scarce.'],
+  ['low', 'Runs start after others when slots are scarce; one slot in eight is reserved for the oldest run.'],
 ]
 const DST: readonly Choice[] = [
-  ['once', 'A fixed time runs once a day: after the gap if the clock skips it, on the first pass if it repeats.'],
-  ['wall', 'Runs whenever the clock shows the time: never in a gap, twice in a repeated hour.'],
-  ['skip', 'A fixed time that the clock skips is left out.'],
+  ['once', 'A fixed time runs once a day: right after the gap if the clock skips it, the first time if it repeats.'],
+  ['wall', 'Runs whenever the clock shows the time: not in a gap, twice in a repeated hour.'],
+  ['skip', 'A fixed time that the clock skips does not run.'],
 ]
 
 export function PolicyFields({ form, set, error }: Props) {
@@ -58,7 +58,7 @@ export function PolicyFields({ form, set, error }: Props) {
       {form.retry === 'custom' && (
         <div className="edit-retry">
           <Text label="Attempts" value={form.attempts} onChange={(attempts) => set({ attempts })} error={error('/retry/attempts')} hint="1 to 100, with the first." />
-          <Text label="Waits in between" value={form.backoff} onChange={(backoff) => set({ backoff })} error={error('/retry/backoff')} hint="With commas; the last one repeats." />
+          <Text label="Delays between attempts" value={form.backoff} onChange={(backoff) => set({ backoff })} error={error('/retry/backoff')} hint="Separated by commas; the last one repeats." />
           <Text label="Spread" value={form.spread} placeholder="0" onChange={(spread) => set({ spread })} error={error('/retry/spread')} hint="0 to 1: how much of a wait is random. Default: 0." />
         </div>
       )}

@@ -44,7 +44,7 @@ export function ScheduleFields({ schedule, stored, zone, onChange, preview, erro
   const problems = markErrors(schedule, errors)
   return (
     <>
-      <Tabs label="Kind of schedule" tabs={MODES} value={mode} onChange={pick} />
+      <Tabs label="Schedule type" tabs={MODES} value={mode} onChange={pick} />
       <div className="edit-builder">
         {mode === parsed.mode && parsed.mode === 'every' && <Every built={parsed} onChange={change} zone={zone} />}
         {mode === parsed.mode && parsed.mode === 'daily' && <Daily built={parsed} onChange={change} />}
@@ -130,7 +130,7 @@ function Every({ built, onChange, zone }: Props1<'every'> & { zone: string }) {
           </>
         )}
       </Row>
-      <p className="hb-field-hint">Elapsed time: a day is 24 hours, also when clocks change. Without a start it counts from 1970 in UTC, so restarts and edits do not move it.</p>
+      <p className="hb-field-hint">Elapsed time: a day is 24 hours, also when clocks change. Without a start it is counted from 1970-01-01 UTC, so restarts and edits do not shift it.</p>
     </>
   )
 }
@@ -232,7 +232,7 @@ function Once({ built, onChange, zone }: Props1<'once'> & { zone: string }) {
         <TimeInput value={at.time} hasSeconds onChange={(time) => onChange({ ...built, at: { ...at, time } })} />
         <OffsetSelect offset={at.offset} zone={zone} onChange={(offset) => onChange({ ...built, at: { ...at, offset } })} />
       </Row>
-      <p className="hb-field-hint">It runs once, also if it is late. The job is done afterwards.</p>
+      <p className="hb-field-hint">It runs once, even if late, and the job is done afterwards.</p>
     </>
   )
 }
@@ -267,7 +267,7 @@ function Yearly({ built, onChange }: Props1<'yearly'>) {
           />
         </Row>
       )}
-      <p className="hb-field-hint">Times that were missed all run later: the default of catch-up is “all” here.</p>
+      <p className="hb-field-hint">All missed times run later: catch-up defaults to “all” here.</p>
     </>
   )
 }

@@ -24,23 +24,23 @@ export function TargetFields({ form, set, error, isNew, signing }: Props) {
   const types = form.type === 'queue' ? [...TYPES, ['queue', 'Queue'] as const] : TYPES
   return (
     <>
-      <Tabs label="Kind of target" tabs={types} value={form.type} onChange={(type) => set({ type, timeout: '', args: type === 'http' ? '' : form.args })} />
+      <Tabs label="Target type" tabs={types} value={form.type} onChange={(type) => set({ type, timeout: '', args: type === 'http' ? '' : form.args })} />
       {form.type === 'http' && <Http form={form} set={set} error={error} isNew={isNew} signing={signing} />}
       {form.type === 'sql' && (
         <>
-          <Field label="Function" hint="With its schema, as in public.run_daily_cleanup. An operator lists the allowed functions in HOURBELL_ALLOW_FUNCTIONS." error={error('/target/function')}>
+          <Field label="Function" hint="With its schema, for example public.run_daily_cleanup. HOURBELL_ALLOW_FUNCTIONS lists the allowed functions." error={error('/target/function')}>
             <input className="hb-mono" value={form.function} onChange={(event) => set({ function: event.target.value })} spellCheck={false} autoComplete="off" />
           </Field>
-          <Args form={form} set={set} error={error} hint="By name, as JSON. A parameter named payload gets the run’s payload unless it is set here." />
+          <Args form={form} set={set} error={error} hint="Named arguments as JSON. A parameter named payload receives the run’s payload unless it is set here." />
           <div className="edit-columns">
-            <Timeout form={form} set={set} error={error} hint="For the function; up to a day." />
-            <Field label="Lock timeout" hint="How long it may wait for one lock. Default: no limit of its own." error={error('/target/lock_timeout')}>
+            <Timeout form={form} set={set} error={error} hint="For one call; at most a day." />
+            <Field label="Lock timeout" hint="The maximum wait for one lock. Default: no separate limit." error={error('/target/lock_timeout')}>
               <input value={form.lockTimeout} placeholder="none" onChange={(event) => set({ lockTimeout: event.target.value })} />
             </Field>
             <Field label="Database" hint="A name from HOURBELL_SQL_DATABASES. Default: Hourbell’s own." error={error('/target/database')}>
               <input value={form.database} placeholder="default" onChange={(event) => set({ database: event.target.value })} spellCheck={false} />
             </Field>
-            <Field label="Search path" hint="Schemas for names without one, with commas. Default: public." error={error('/target/search_path')}>
+            <Field label="Search path" hint="Schemas separated by commas. Default: public." error={error('/target/search_path')}>
               <input value={form.searchPath} placeholder="public" onChange={(event) => set({ searchPath: event.target.value })} spellCheck={false} />
             </Field>
           </div>
@@ -48,7 +48,7 @@ export function TargetFields({ form, set, error, isNew, signing }: Props) {
       )}
       {form.type === 'task' && (
         <>
-          <Field label="Task" hint="The name of a function that a program registered, as in reports.send." error={error('/target/name')}>
+          <Field label="Task" hint="The name of a task that a program registered, for example reports.send." error={error('/target/name')}>
             <input className="hb-mono" value={form.task} onChange={(event) => set({ task: event.target.value })} spellCheck={false} autoComplete="off" />
           </Field>
           <Args form={form} set={set} error={error} hint="Keyword arguments of the function, as JSON." />
@@ -110,7 +110,7 @@ function Http({ form, set, error, isNew, signing }: Props) {
         )}
       </div>
       <div className="edit-columns">
-        <Timeout form={form} set={set} error={error} hint="1s to 60s, for the whole attempt." />
+        <Timeout form={form} set={set} error={error} hint="1s to 60s, for a whole attempt." />
         {isNew ? (
           <Field label="Signing" hint={form.secret ? 'Requests carry a webhook-signature. The secret is shown once, after saving.' : 'Receivers can verify signed requests (Standard Webhooks).'} error={error('/target/secret')}>
             <SigningSelect value={form.secret} onChange={(secret) => set({ secret })} />
@@ -200,7 +200,7 @@ function Headers({ rows, onChange, error }: { rows: HeaderRow[]; onChange: (rows
       })}
       {rows.some((row) => row.isSecret) && (
         <p className="hb-field-hint">
-          Secret headers are stored sealed, sent to the origin of this URL only, and never shown again.
+          Secret headers are stored encrypted, sent only to the origin of this URL, and never shown again.
           {rows.some((row) => row.isStored) && ' To remove a stored one: hourbell secret remove JOB header:NAME.'}
         </p>
       )}

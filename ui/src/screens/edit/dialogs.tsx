@@ -39,16 +39,16 @@ export function OutdatedDialog({ base, found, by, onClose, onReload }: { base: J
   }
   return (
     <Dialog
-      title={`${by ?? 'Somebody'} changed this job meanwhile`}
+      title={`${by ?? 'Somebody'} changed this job in the meantime`}
       size="wide"
       onClose={onClose}
       onSubmit={() => onReload(true)}
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button onClick={() => onReload(false)}>Discard mine and reload</Button>
+          <Button onClick={() => onReload(false)}>Discard my changes and reload</Button>
           <Button type="submit" look="primary" autoFocus>
-            Reload and keep what I typed
+            Reload and keep my changes
           </Button>
         </>
       }
@@ -80,7 +80,7 @@ export function OutdatedDialog({ base, found, by, onClose, onReload }: { base: J
           </tbody>
         </table>
       ) : (
-        <p className="hb-muted">The definition is the same; the job was paused, resumed, or changed and changed back.</p>
+        <p className="hb-muted">The definition is the same: the job was paused, resumed, or changed and changed back.</p>
       )}
     </Dialog>
   )

@@ -209,7 +209,7 @@ export function makeBody(form: Form): Made {
     try {
       return parseJson(source) as Json
     } catch (error) {
-      errors[pointer] = `This is not JSON: ${jsonMessage(error)}. Texts need double quotes, and there is no comma after the last value.`
+      errors[pointer] = `This is not JSON: ${jsonMessage(error)}. Strings need double quotes, and there is no comma after the last value.`
       return null
     }
   }

@@ -34,8 +34,8 @@ export default function Edit() {
   if (!mayEdit) {
     return (
       <Screen title={title} path={path}>
-        <Empty title="Your role cannot change jobs">
-          <p>An administrator can give your token the role editor.</p>
+        <Empty title="Your role does not allow changing jobs">
+          <p>Ask an administrator for a token with the role editor.</p>
           <LinkButton href="/jobs">All jobs</LinkButton>
         </Empty>
       </Screen>
@@ -50,7 +50,7 @@ export default function Edit() {
   return (
     <Screen title={title} path={path}>
       {isMissing ? (
-        <Empty title={`There is no job ${name}`}>
+        <Empty title={`No job is named ${name}`}>
           <p>It may have been deleted or renamed.</p>
           <LinkButton href="/jobs">All jobs</LinkButton>
         </Empty>

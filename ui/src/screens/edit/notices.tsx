@@ -54,7 +54,7 @@ export function BoundSecrets({ isDropped, mayAdmin, onChange }: { isDropped: boo
   return (
     <div className="edit-notice" data-tone="late">
       <p>
-        The secret headers of this job were set for another address and are not sent to this one. Type their new values into the headers, or remove them.
+        The secret headers of this job were stored for another origin and are not sent to this one. Type their new values into the headers, or remove them.
         {!mayAdmin && ' Both need the role admin.'}
       </p>
       {mayAdmin && (

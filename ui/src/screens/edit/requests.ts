@@ -33,12 +33,12 @@ export function requestOf(form: Form, base: Form, stored: JobDetail | null, opti
 
 /** Fields that a job cannot do without, by their pointers. */
 export const NEEDED: Record<string, readonly [isMissing: (form: Form) => boolean, message: string]> = {
-  '/name': [(form) => !form.name.trim(), 'Give the job a name.'],
-  '/schedule': [(form) => !form.schedule.trim(), 'Give the job a schedule.'],
-  '/target/url': [(form) => form.type === 'http' && !form.url.trim(), 'Give the address to call, such as https://example.com/hook.'],
-  '/target/function': [(form) => form.type === 'sql' && !form.function.trim(), 'Give the function to call, such as public.run_daily_cleanup.'],
-  '/target/name': [(form) => form.type === 'task' && !form.task.trim(), 'Give the task to call.'],
-  '/target/queue': [(form) => form.type === 'queue' && !form.queue.trim(), 'Give the queue.'],
+  '/name': [(form) => !form.name.trim(), 'Enter a name.'],
+  '/schedule': [(form) => !form.schedule.trim(), 'Enter a schedule.'],
+  '/target/url': [(form) => form.type === 'http' && !form.url.trim(), 'Enter the URL to call, for example https://example.com/hook.'],
+  '/target/function': [(form) => form.type === 'sql' && !form.function.trim(), 'Enter the function to call, for example public.run_daily_cleanup.'],
+  '/target/name': [(form) => form.type === 'task' && !form.task.trim(), 'Enter the name of the task.'],
+  '/target/queue': [(form) => form.type === 'queue' && !form.queue.trim(), 'Enter the name of the queue.'],
 }
 const NEEDED_NAMES: Record<string, string> = { '/name': 'a name', '/schedule': 'a schedule', '/target/url': 'a URL', '/target/function': 'a function', '/target/name': 'a task', '/target/queue': 'a queue' }
 

@@ -161,7 +161,7 @@ function Answer({ job, found }: { job: JobDetail; found: Explanation }) {
           )}
         </div>
       </section>
-      <Card title="The records behind it">
+      <Card title="Records">
         <Facts>
           <dt>Schedule then</dt>
           <dd>
@@ -201,7 +201,7 @@ function Answer({ job, found }: { job: JobDetail; found: Explanation }) {
           {!data.run && !skip && (
             <>
               <dt>On record</dt>
-              <dd>neither a run nor a skip</dd>
+              <dd>no run and no skip</dd>
             </>
           )}
         </Facts>

@@ -52,7 +52,7 @@ export default function ReplayDialog({ job, only, onClose }: { job: string | nul
     >
       {groups.error && !only && <ErrorNotice error={groups.error} what="The failed runs could not be loaded" onRetry={() => void groups.refetch()} />}
       {!groups.data && !groups.error && !only && <Loading what="failed runs" />}
-      {groups.data && !rows.length && <p>No failed run is left: all were replayed or discarded.</p>}
+      {groups.data && !rows.length && <p>No failed runs are left: all were replayed or discarded.</p>}
       {rows.length > 0 && (
         <fieldset className="failed-choices">
           <legend className="hb-hidden">Errors</legend>
@@ -72,7 +72,7 @@ export default function ReplayDialog({ job, only, onClose }: { job: string | nul
       <Field label="Runs a minute" error={isValid ? undefined : 'Write a whole number from 1 to 60,000.'} hint={number ? `The last one is ready after about ${count(Math.ceil(number / perMinute), 'minute')}.` : undefined}>
         <input type="number" min={1} max={MAX_PER_MINUTE} value={rate} onChange={(event) => setRate(event.target.value)} autoFocus />
       </Field>
-      <p className="hb-muted">Each becomes a new run with the payload of the failed one and the present target of its job. The failed runs stay in the history.</p>
+      <p className="hb-muted">Each is repeated as a new run, with the payload of the failed run and the current target of its job. The failed runs stay in the history.</p>
     </Dialog>
   )
 }

@@ -47,7 +47,7 @@ export function useGroupActions(job: string | null) {
     if (total.done || total.refused.length) {
       const refused = total.refused.length ? `, ${total.refused.length} refused: ${total.refused[0]}` : ''
       toast({
-        text: `${count(total.done, 'run')} ${verb === 'replay' ? 'replayed' : 'discarded'}${refused}${total.hasMore ? '; more remain, repeat it' : ''}`,
+        text: `${count(total.done, 'run')} ${verb === 'replay' ? 'replayed' : 'discarded'}${refused}${total.hasMore ? '; more remain: repeat the action' : ''}`,
         ...(total.refused.length ? { tone: 'bad' as const } : {}),
         ...(verb === 'replay' && total.done ? { action: ['Watch', () => navigate(withSearch('/runs', { job, since: new Date(serverNow() - 60_000).toISOString() }))] as const } : {}),
       })
@@ -58,7 +58,7 @@ export function useGroupActions(job: string | null) {
     replay: (groups: readonly FailureGroup[], perMinute: number) => act('replay', groups, splitRate(perMinute, groups.map((group) => group.count))),
     discard: async (group: FailureGroup) => {
       const what = count(group.count, 'failed run')
-      const isSure = await confirm({ title: `Discard ${what}?`, body: 'They leave this list and count as dealt with. Their history stays until retention removes it.', action: `Discard ${what}`, isDanger: true })
+      const isSure = await confirm({ title: `Discard ${what}?`, body: 'They are removed from this list. Their history stays until retention deletes it.', action: `Discard ${what}`, isDanger: true })
       if (isSure) await act('discard', [group])
     },
   }

@@ -47,7 +47,7 @@ export default function Failed() {
     >
       {groups.error && <ErrorNotice error={groups.error} what="The failed runs could not be loaded" onRetry={() => void groups.refetch()} />}
       {!groups.data && !groups.error && <Loading what="failed runs" />}
-      {groups.data?.is_sampled && <p className="hb-muted">There are more failed runs than are read at once; these groups are of the newest ones.</p>}
+      {groups.data?.is_sampled && <p className="hb-muted">There are more failed runs than one page can group; these are the newest.</p>}
       {rows.length > 0 && (
         <ul className="failed-groups">
           {rows.map((group) => (
@@ -57,7 +57,7 @@ export default function Failed() {
       )}
       {groups.data && !rows.length && (
         <Empty title="No failed runs">
-          <p>A run that fails for good, after its retries, waits here until somebody replays or discards it.</p>
+          <p>A run that has failed after its last retry stays here until somebody replays or discards it.</p>
         </Empty>
       )}
       {replayed && <ReplayDialog job={job} {...(replayed === 'all' ? {} : { only: replayed })} onClose={() => setReplayed(null)} />}

@@ -195,7 +195,7 @@ function ChosenSpan({ chosen, zone, now, actual }: { chosen: Chosen; zone: strin
 function Spreading({ runs, schedules }: { runs: number; schedules: readonly string[] }) {
   const fixed = schedules.filter(hasFixedMinute)
   const example = fixed.map((schedule) => [schedule, withHashedMinute(schedule)] as const).find(([, hashed]) => hashed)
-  if (runs < 2) return <p className="hb-muted">One run: nothing to spread.</p>
+  if (runs < 2) return <p className="hb-muted">One run; nothing to spread.</p>
   return (
     <dl className="forecast-spread">
       <div>
@@ -210,7 +210,7 @@ function Spreading({ runs, schedules }: { runs: number; schedules: readonly stri
             With <code>H</code> for the minute
           </dt>
           <dd>
-            about <b>{formatNumber(Math.max(expectedPeak(fixed.length, 60), runs - fixed.length))}</b> in a minute: {count(fixed.length, 'job')} of {formatNumber(schedules.length)} name a fixed minute, and each gets its own, as in <code>{example[0]}</code> → <code>{example[1]}</code>
+            about <b>{formatNumber(Math.max(expectedPeak(fixed.length, 60), runs - fixed.length))}</b> in a minute: {formatNumber(fixed.length)} of {count(schedules.length, 'job')} {fixed.length === 1 ? 'has' : 'have'} a fixed minute; <code>H</code> gives each its own, for example <code>{example[0]}</code> → <code>{example[1]}</code>
           </dd>
         </div>
       )}

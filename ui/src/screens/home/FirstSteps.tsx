@@ -36,22 +36,20 @@ target = { type = "http", url = "https://example.com/hook" }`,
     },
   ]
   return (
-    <section className="hb-card">
-      <Empty title="No jobs yet" examples={examples}>
-        <p>
-          A job has a schedule and a target. This screen then shows every time of every job: what ran, what was skipped and why, and what is planned.
-        </p>
-        <div className="hb-actions">
-          <LinkButton href="/jobs/new" look="primary" needs="editor">
-            New job
-          </LinkButton>
-          <LinkButton href="/import" needs="editor">
-            Import a crontab
-          </LinkButton>
-          <CreateDemo />
-        </div>
-        <p className="hb-muted hb-small">The demo is three harmless jobs that end after an hour: one succeeds, one fails, one skips times.</p>
-      </Empty>
-    </section>
+    <Empty title="No jobs yet" examples={examples}>
+      <p>
+        A job has a schedule and a target. This screen then shows every scheduled time of every job: what ran, what was skipped and why, and what is planned.
+      </p>
+      <div className="hb-actions">
+        <LinkButton href="/jobs/new" look="primary" needs="editor">
+          New job
+        </LinkButton>
+        <LinkButton href="/import" needs="editor">
+          Import a crontab
+        </LinkButton>
+        <CreateDemo />
+      </div>
+      <p className="hb-muted hb-small">The demo is three harmless jobs that end after an hour: one succeeds, one fails, one skips scheduled times.</p>
+    </Empty>
   )
 }

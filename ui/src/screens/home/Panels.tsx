@@ -6,9 +6,10 @@ import { CopyButton } from '../../components/CodeBlock'
 import { Loading } from '../../components/Loading'
 import { Card } from '../../components/Screen'
 import { RelativeTime } from '../../components/Time'
+import { errorLine } from '../../lib/errorLine'
 import { count, formatNumber } from '../../lib/outcome'
 import { formatTime } from '../../lib/time'
-import { explainPath, jobPath, withSearch } from '../../lib/url'
+import { explainPath, jobPath, runPath, withSearch } from '../../lib/url'
 import { FixOverlap, Replay, ReplayJob, Resume, RunNow } from './actions'
 import { failurePath } from './describe'
 import { pickAttention } from './attention'
@@ -23,7 +24,7 @@ export function NeedsAttention({ rows, stats, zone }: { rows: readonly TimelineR
   const conflicts = stats?.conflicts ?? []
   const open = useOpenIncidents().data
   const shown = pickAttention(rows ?? [], MOST - Math.min(2, conflicts.length + (open?.count ? 1 : 0)))
-  const total = stats && stats.failing !== undefined ? stats.failing + (stats.losing ?? 0) + (stats.late ?? 0) + stats.paused : null
+  const total = stats && stats.failing !== undefined ? stats.failing + (stats.retrying ?? 0) + (stats.losing ?? 0) + (stats.late ?? 0) + stats.paused : null
   const more = total === null || !rows ? 0 : total - shown.length
   const failed = stats?.dead_letters ?? 0
   const controls = failed > 0 && (
@@ -39,7 +40,7 @@ export function NeedsAttention({ rows, stats, zone }: { rows: readonly TimelineR
       {!rows ? (
         <Loading what="the jobs" />
       ) : !shown.length && !conflicts.length && !open?.count ? (
-        <p className="hb-muted">Nothing: no job fails, loses runs, is late or paused.</p>
+        <p className="hb-muted">No job is failing, retrying, losing runs, late or paused.</p>
       ) : (
         <ul className="home-list">
           {!!open?.count && <OpenIncidents {...open} />}
@@ -72,7 +73,7 @@ export function NeedsAttention({ rows, stats, zone }: { rows: readonly TimelineR
       {more > 0 && (
         <p className="home-more hb-muted">
           {formatNumber(more)} more; all:{' '}
-          {(['failing', 'losing', 'late', 'paused'] as const)
+          {(['failing', 'retrying', 'losing', 'late', 'paused'] as const)
             .filter((kind) => stats?.[kind])
             .map((kind, index) => (
               <span key={kind}>
@@ -128,6 +129,20 @@ function AttentionText({ row, zone, now }: { row: TimelineRow; zone: string; now
       </div>
     )
   }
+  if (job.attention === 'retrying' && job.retry) {
+    const { attempt, next_at, error } = job.retry
+    return (
+      <div>
+        <p>
+          {name} attempt {attempt} failed, attempt {attempt + 1} {next_at === null ? 'is running' : Date.parse(next_at) <= now ? 'is due' : <RelativeTime at={next_at} zone={zone} />}
+        </p>
+        <p className="home-second">
+          <span className="home-why">{error ? errorLine(error) : 'no error message'}</span>
+          <span className="hb-muted"> · {usualText(row)}</span>
+        </p>
+      </div>
+    )
+  }
   const note = job.attention_note ?? ''
   const [what = '', why = ''] = splitNote(note)
   const streak = row.runs.filter((run) => run.state !== 'pending' && run.state !== 'running').slice(-job.streak)
@@ -140,7 +155,7 @@ function AttentionText({ row, zone, now }: { row: TimelineRow; zone: string; now
       <p className="home-second">
         {job.attention === 'failing' ? (
           <>
-            <span className="home-why">{why || 'the run says no reason'}</span>
+            <span className="home-why">{why || 'no error message'}</span>
             {since && <span className="hb-muted"> · since {time(since)}</span>}
           </>
         ) : (
@@ -172,6 +187,12 @@ function AttentionActions({ row }: { row: TimelineRow }) {
           </LinkButton>
           <ReplayJob row={row} />
         </>
+      )
+    case 'retrying':
+      return (
+        <LinkButton size="small" href={row.job.retry ? runPath(row.job.retry.run_id) : jobPath(row.job)}>
+          Why?
+        </LinkButton>
       )
     case 'losing': {
       const last = row.skips.at(-1)

@@ -45,7 +45,7 @@ export default function PauseMany({ filter, onClose }: { filter: TimelineFilter;
         }
       >
         <Field label="Jobs" hint={<Matching text={chosenText(chosen, running + paused)} names={[...(toPause.data?.names ?? []), ...(toResume.data?.names ?? [])]} total={running + paused} />}>
-          <input value={text} onChange={(event) => setText(event.target.value)} autoFocus autoCapitalize="off" autoComplete="off" spellCheck={false} placeholder="all; or the start of a name; or tag:billing" />
+          <input value={text} onChange={(event) => setText(event.target.value)} autoFocus autoCapitalize="off" autoComplete="off" spellCheck={false} placeholder="leave empty for all, or type the start of a name, or tag:billing" />
         </Field>
         {toPause.error && <ErrorNotice error={toPause.error} what="The jobs could not be counted" onRetry={() => void toPause.refetch()} />}
       </PauseDialog>

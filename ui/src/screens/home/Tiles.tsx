@@ -29,11 +29,12 @@ export function Tiles({ stats, search, attention }: { stats: Stats | undefined; 
   const nodes = stats?.nodes
   const tiles: Tile[] = [
     filter('failing', 'Failing', stats?.failing, 'bad', 'Jobs whose last run failed.'),
-    filter('losing', 'Losing runs', stats?.losing, 'late', 'Jobs of which times were skipped in the last 24 hours, and nobody asked for that.'),
-    filter('late', 'Late now', stats?.late, 'late', 'Jobs of which a run waits past its limit.'),
+    filter('retrying', 'Retrying', stats?.retrying, 'late', 'Jobs with a failed attempt that is retried.'),
+    filter('losing', 'Losing runs', stats?.losing, 'late', 'Jobs with times skipped in the last 24 hours, other than by a pause or an edit.'),
+    filter('late', 'Late now', stats?.late, 'late', 'Jobs with a run that waits longer than the job’s “late after”.'),
     filter('paused', 'Paused', stats?.paused, undefined, 'Paused jobs.'),
     filter('due', 'Due within the hour', stats?.due_within_hour, undefined, 'Jobs that fire within the hour.'),
-    { label: 'Scheduler lag', value: lag === undefined ? '–' : formatDuration(lag), tone: lag !== undefined && lag > LAG_WARN_MS ? 'late' : undefined, href: '/nodes', title: 'How far the oldest due job or ready run is behind.' },
+    { label: 'Scheduler lag', value: lag === undefined ? '–' : formatDuration(lag), tone: lag !== undefined && lag > LAG_WARN_MS ? 'late' : undefined, href: '/nodes', title: 'How long the oldest due job or ready run has waited.' },
     { label: nodes === 1 ? 'Node' : 'Nodes', value: nodes === undefined ? '–' : formatNumber(nodes), tone: nodes === 0 ? 'bad' : undefined, href: '/nodes', title: 'Live nodes.' },
   ]
   return (

@@ -294,7 +294,7 @@ export function TimeLine({ rows, bucketSeconds, outages, isGrouped, view, onView
         </div>
       </div>
       <p id={helpId} className="hb-hidden">
-        Arrow up and down move between jobs, left and right between the marks of a job, Enter opens. Plus and minus zoom. The button “As table” shows the same as a table.
+        Arrow up and down move between jobs, left and right between the marks of a job, Enter opens. Plus and minus zoom. The button “As table” shows the same data as a table.
       </p>
       <div role="status" className="hb-hidden">
         {spoken}

@@ -45,7 +45,7 @@ export function RunNow({ job }: { job: string }) {
   const [, navigate] = useLocation()
   const trigger = async () => {
     const { run_id } = await sendJson<{ run_id: string }>('POST', jobUrl(job, '/trigger'), {})
-    toast({ text: `${job} runs now`, action: ['Watch the run', () => navigate(runPath(run_id))] })
+    toast({ text: `${job} was started`, action: ['Watch the run', () => navigate(runPath(run_id))] })
   }
   return (
     <Button size="small" needs="operator" isBusy={isBusy} onClick={() => run(trigger)} aria-label={`Run now: ${job}`}>
@@ -109,10 +109,10 @@ export function Resume({ row }: { row: TimelineRow }) {
 }
 
 const OVERLAPS = [
-  ['queue_one', 'Wait, one at a time', 'The next run waits for the one before. If one waits already, the time is skipped.'],
-  ['queue_all', 'Wait, all of them', 'Every run waits its turn; nothing is skipped. If runs always take longer than the interval, the queue grows.'],
-  ['allow', 'Run side by side', 'The next run begins while the one before is unfinished.'],
-  ['cancel_running', 'Stop the one before', 'The next run begins, and the one before is asked to stop.'],
+  ['queue_one', 'Queue one', 'One run waits for the previous one; further times are skipped.'],
+  ['queue_all', 'Queue all', 'Runs wait, one at a time, and nothing is skipped. The queue grows if runs take longer than the interval.'],
+  ['allow', 'Run in parallel', 'The next run starts while the previous one is unfinished.'],
+  ['cancel_running', 'Cancel the previous run', 'The next run starts, and the previous one is asked to stop.'],
   ['skip', 'Skip', 'The time is skipped while a run is unfinished.'],
 ] as const
 
@@ -136,12 +136,12 @@ function OverlapDialog({ row, onClose }: { row: TimelineRow; onClose: () => void
   const save = () =>
     run(async () => {
       await sendJson('PATCH', jobUrl(name), { overlap: choice })
-      toast({ text: `${name}: a run that finds another unfinished now follows “${OVERLAPS.find(([value]) => value === choice)?.[1]}”` })
+      toast({ text: `${name}: overlap is now “${OVERLAPS.find(([value]) => value === choice)?.[1]}”` })
       onClose()
     })
   return (
     <Dialog
-      title={`When a run of ${name} is unfinished at the next time`}
+      title={`If a run of ${name} is unfinished at the next time`}
       onClose={onClose}
       onSubmit={save}
       footer={
@@ -155,7 +155,7 @@ function OverlapDialog({ row, onClose }: { row: TimelineRow; onClose: () => void
     >
       <p>
         {words ?? schedule}
-        {usual !== null && `; a run usually takes ${formatDuration(usual)}`}. Times that come while a run is unfinished are skipped.
+        {usual !== null && `; a run usually takes ${formatDuration(usual)}`}. Times that fall due while a run is unfinished are skipped.
       </p>
       <fieldset className="home-choices">
         <legend className="hb-hidden">What to do</legend>

@@ -14,9 +14,10 @@ export function pickAttention(rows: readonly TimelineRow[], most: number): Timel
   return sorted.filter((row) => chosen.has(row))
 }
 
-/** How bad it is among others of its kind: failures in a row, or times lost. */
+/** How bad it is among others of its kind: failures in a row, failed attempts, or times lost. */
 export function weight(row: TimelineRow): number {
   if (row.job.attention === 'failing') return row.job.streak
+  if (row.job.attention === 'retrying') return row.job.retry?.attempt ?? 0
   if (row.job.attention !== 'losing') return 0
   return row.buckets ? row.buckets.reduce((sum, bucket) => sum + bucket.skipped, 0) : row.skips.reduce((sum, skip) => sum + skip.count, 0)
 }

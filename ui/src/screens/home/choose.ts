@@ -22,7 +22,7 @@ export function filterText({ q, tag }: Pick<TimelineFilter, 'q' | 'tag'>): strin
   return [tag && `tag:${tag}`, q].filter(Boolean).join(' ')
 }
 
-const ATTENTION_WORDS: Record<string, string> = { failing: 'failing', losing: 'losing runs', late: 'late', paused: 'paused', due: 'due within the hour' }
+const ATTENTION_WORDS: Record<string, string> = { failing: 'failing', retrying: 'retrying', losing: 'losing runs', late: 'late', paused: 'paused', due: 'due within the hour' }
 
 /** "3 jobs with the tag billing that are failing" */
 export function chosenText({ q, tag, attention }: Choice & { attention?: string }, number: number): string {

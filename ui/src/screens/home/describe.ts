@@ -45,6 +45,8 @@ export function describeMark(mark: Mark, row: TimelineRow, zone: string, now: nu
       if (!run.started_at && !run.finished_at) facts.push(['Has waited', formatDuration(Math.max(0, now - mark.at))])
       if (run.duration_ms !== null && run.finished_at) facts.push(['Took', formatDuration(run.duration_ms)])
       else if (run.started_at && !run.finished_at) facts.push(['Runs for', formatDuration(Math.max(0, now - Date.parse(run.started_at)))])
+      const { retry } = row.job
+      if (run.state === 'retrying' && retry?.run_id === run.id && retry.next_at) facts.push(['Next attempt', at(retry.next_at)])
       const why = [run.error, run.reason ? (REASON_WORDS[run.reason] ?? run.reason) : null].filter(Boolean).join('; ')
       if (why) facts.push(['Why', why])
       if (run.kind !== 'scheduled') facts.push(['Kind', run.kind])
@@ -55,6 +57,7 @@ export function describeMark(mark: Mark, row: TimelineRow, zone: string, now: nu
 
 function runTitle(fate: Fate, attempt: number): string {
   const word = FATE_WORDS[fate]
+  if (fate === 'retrying') return `attempt ${attempt} failed, another one follows`
   if (attempt < 2) return word
   if (fate === 'failed') return `${word} after ${attempt} attempts`
   return `${word} at attempt ${attempt}`

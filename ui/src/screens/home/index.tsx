@@ -31,8 +31,8 @@ import './home.css'
 
 const SIZES = [10, 25, 50, 100] as const
 const GROUPED_SIZE = 100
-const FILTER_WORDS: Record<AttentionFilter, string> = { failing: 'failing', losing: 'losing runs', late: 'late now', paused: 'paused', due: 'due within the hour' }
-const EMPTY_WORDS: Record<AttentionFilter, string> = { failing: 'No job is failing.', losing: 'No job lost runs in the last 24 hours.', late: 'No run is late.', paused: 'No job is paused.', due: 'No job fires within the hour.' }
+const FILTER_WORDS: Record<AttentionFilter, string> = { failing: 'failing', retrying: 'retrying', losing: 'losing runs', late: 'late now', paused: 'paused', due: 'due within the hour' }
+const EMPTY_WORDS: Record<AttentionFilter, string> = { failing: 'No job is failing.', retrying: 'No run is waiting for another attempt.', losing: 'No job lost runs in the last 24 hours.', late: 'No run is late.', paused: 'No job is paused.', due: 'No job fires within the hour.' }
 
 export default function Home() {
   const [query, set] = useUrlState()
@@ -192,6 +192,7 @@ const LEGEND: readonly (readonly [fate: Fate, label: string])[] = [
   ['succeeded', 'succeeded'],
   ['late', 'late'],
   ['failed', 'failed'],
+  ['retrying', 'retrying'],
   ['skipped', 'skipped'],
   ['running', 'running'],
   ['planned', 'planned'],

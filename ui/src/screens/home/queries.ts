@@ -6,7 +6,7 @@ import { serverNow } from '../../lib/clock'
 import { titleOf } from '../incidents/words'
 import { isoSeconds, spanOf, withMargin, type View } from './scale'
 
-export const ATTENTIONS = ['failing', 'losing', 'late', 'paused', 'due'] as const
+export const ATTENTIONS = ['failing', 'retrying', 'losing', 'late', 'paused', 'due'] as const
 export type AttentionFilter = (typeof ATTENTIONS)[number]
 
 export interface TimelineFilter {

@@ -2,6 +2,7 @@
 import type { TimelineRow } from '../../api/types'
 import { formatDuration } from '../../lib/duration'
 import type { Fate } from '../../lib/outcome'
+import { errorLine } from '../../lib/errorLine'
 import { formatTime } from '../../lib/time'
 
 export interface Group {
@@ -35,6 +36,7 @@ export function linesOf(rows: readonly TimelineRow[], isGrouped: boolean): Line[
 /** The mark beside the name. */
 export function rowFate({ job }: TimelineRow): Fate {
   if (job.attention === 'failing') return 'failed'
+  if (job.attention === 'retrying') return 'retrying'
   if (job.attention === 'losing') return 'skipped'
   if (job.attention === 'late') return 'late'
   if (job.state === 'paused') return 'paused'
@@ -45,8 +47,15 @@ export function rowFate({ job }: TimelineRow): Fate {
 /** The second line of a row: what needs attention, else the schedule in words. */
 export function rowNote({ job }: TimelineRow, zone: string, now: number): string {
   if (job.attention === 'paused') return pauseText(job.paused, zone, now)
+  if (job.attention === 'retrying' && job.retry) return [retryText(job.retry, zone, now), job.retry.error && errorLine(job.retry.error)].filter(Boolean).join(' · ')
   if (job.attention === 'late') return (job.attention_note ?? 'a run is late').replace(/, since [0-9T:.Z-]+$/, '')
   return job.attention_note ?? job.words ?? job.schedule
+}
+
+/** "attempt 1 failed, attempt 2 at 14:05" */
+export function retryText({ attempt, next_at }: NonNullable<TimelineRow['job']['retry']>, zone: string, now: number): string {
+  const next = next_at === null ? 'is running' : Date.parse(next_at) <= now ? 'is due' : `at ${formatTime(next_at, zone, { now, shortToday: true, seconds: true })}`
+  return `attempt ${attempt} failed, attempt ${attempt + 1} ${next}`
 }
 
 export function pauseText(paused: TimelineRow['job']['paused'], zone: string, now: number): string {

@@ -33,8 +33,8 @@ export default function Import() {
   if (mayEdit) return <Importer path={path} />
   return (
     <Screen title="Import" path={path}>
-      <Empty title="Your role cannot import jobs">
-        <p>An administrator can give your token the role editor.</p>
+      <Empty title="Your role does not allow importing jobs">
+        <p>Ask an administrator for a token with the role editor.</p>
         <LinkButton href="/jobs">All jobs</LinkButton>
       </Empty>
     </Screen>
@@ -133,7 +133,7 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
     )
   }
   return (
-    <Screen title="Import" path={path} lead="Paste a crontab or a jobs file. You see what would change before anything is stored.">
+    <Screen title="Import" path={path} lead="Paste a crontab or a jobs file. The plan shows what would change before anything is stored.">
       <div className="hb-columns edit-split">
         <div className="hb-stack">
           <Card>
@@ -168,7 +168,7 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
                 </Field>
               </div>
               <div className="edit-columns">
-                <Field label="Source" hint={found && found.source !== given.source ? `The file names its own source, ${found.source}.` : 'Whose jobs these are: applying it again changes and deletes only jobs of the same source.'}>
+                <Field label="Source" hint={found && found.source !== given.source ? `The file sets its source: ${found.source}.` : 'The owner of these jobs: applying again changes and deletes only jobs of the same source.'}>
                   <input value={label} maxLength={200} onChange={(event) => setSource(event.target.value)} autoComplete="off" spellCheck={false} />
                 </Field>
                 {format === 'crontab' && <ZoneField value={timezone} onChange={setTimezone} error={converted.error instanceof ApiError ? converted.error.fieldError('/timezone') : undefined} />}
@@ -178,10 +178,10 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
                   <input type="checkbox" checked={prune && mayPrune} disabled={!mayPrune} onChange={(event) => setPrune(event.target.checked)} />
                   Delete jobs of this source that are not in the text
                 </label>
-                {!mayPrune && found && <span className="hb-field-hint">{owner ? 'Not while lines have problems: their jobs would be deleted.' : 'Needs a source.'}</span>}
+                {!mayPrune && found && <span className="hb-field-hint">{owner ? 'Not possible while lines have errors: their jobs would be deleted.' : 'Needs a source.'}</span>}
                 <label className="edit-check">
                   <input type="checkbox" checked={takeOver} onChange={(event) => setTakeOver(event.target.checked)} />
-                  Take over jobs of these names that others own
+                  Take over jobs with these names from other owners
                 </label>
               </div>
             </div>
@@ -230,9 +230,9 @@ function Importer({ path }: { path: readonly (readonly [string, string])[] }) {
               : counts
                 ? changes
                   ? `Will ${describePlan(counts)}${counts.none ? `; ${counts.hasEntries ? count(counts.none, 'entry', 'entries') : count(counts.none, 'job')} unchanged` : ''}`
-                  : 'Everything is as in the text'
+                  : 'Nothing to change: everything is as in the text'
                 : found && !hasWish
-                  ? 'No job in this text'
+                  ? 'The text contains no job'
                   : 'No plan'}
         </span>
         <LinkButton href="/jobs">Cancel</LinkButton>
@@ -412,9 +412,9 @@ function Teach() {
   return (
     <Empty title="What you can import">
       <p>
-        <strong>A crontab</strong>: each entry becomes a disabled job of a Python task that you have yet to write, because Hourbell runs no shell commands. The command stands in its description.
+        <strong>A crontab</strong>: each entry becomes a disabled job of a Python task that you have yet to write, because Hourbell runs no shell commands. The command is kept in the description.
       </p>
-      <CodeBlock code="crontab -l" label="shows yours" name="the command that shows your crontab" />
+      <CodeBlock code="crontab -l" label="Show your crontab" name="the command that shows your crontab" />
       <p>
         <strong>A jobs file</strong>: TOML, YAML or JSON. References to secrets (<code>env:</code>, <code>file:</code>) are left out here; <code>hourbell apply</code> resolves them where the file is.
       </p>

@@ -6,12 +6,9 @@ import { ApiError } from '../../api/errors'
 import { BASE, getJson, sendJson } from '../../api/client'
 import type { Channel, List, Run, RunDetail } from '../../api/types'
 import { Button } from '../../components/Button'
-import { CodeBlock } from '../../components/CodeBlock'
 import { useConfirm } from '../../components/ConfirmDialog'
-import { Dialog } from '../../components/Dialog'
 import { Empty } from '../../components/Empty'
 import { ErrorNotice, errorText } from '../../components/ErrorNotice'
-import { Field, Select } from '../../components/Field'
 import { Loading } from '../../components/Loading'
 import { Outcome } from '../../components/Outcome'
 import { Table, type Column } from '../../components/Table'
@@ -19,15 +16,12 @@ import { RelativeTime } from '../../components/Time'
 import { useToast } from '../../components/Toast'
 import { errorLine } from '../../lib/errorLine'
 import { runPath } from '../../lib/url'
-import { CHANNEL_TYPES, channelBody, isComplete, OTHER, readObject, type ChannelValues } from './channelForm'
+import { ChannelDialog } from './ChannelDialog'
+import { useChannels } from './queries'
 import { deliveryOf } from './words'
 
 const TEST_REFRESH_MS = 700
 const SYSTEM_JOB = 'hourbell-channel-'
-
-export function useChannels() {
-  return useQuery({ queryKey: ['channels'], queryFn: ({ signal }) => getJson<{ items: Channel[] }>('/channels', {}, signal) })
-}
 
 export function Channels() {
   const channels = useChannels()
@@ -49,7 +43,7 @@ export function Channels() {
     setSending(null)
   }
   const remove = async ({ name }: Channel) => {
-    const isSure = await confirm({ title: `Delete the channel ${name}?`, body: <p>Its secrets are deleted, and its messages that wait are cancelled. This cannot be undone.</p>, action: `Delete ${name}`, isDanger: true })
+    const isSure = await confirm({ title: `Delete the channel ${name}?`, body: <p>Its secrets are deleted, and its waiting messages are cancelled. This cannot be undone.</p>, action: `Delete ${name}`, isDanger: true })
     if (!isSure) return
     try {
       await sendJson('DELETE', `/channels/${encodeURIComponent(name)}`)
@@ -101,6 +95,7 @@ export function Channels() {
           <Button size="small" needs="operator" isBusy={sending === channel.name} onClick={() => void test(channel)} aria-label={`Test ${channel.name}`}>
             Test
           </Button>
+          <EditChannel channel={channel} />
           <Button size="small" needs="editor" onClick={() => void remove(channel)} aria-label={`Delete ${channel.name}`}>
             Delete…
           </Button>
@@ -127,7 +122,7 @@ export function Channels() {
 }
 
 const EXAMPLES = [
-  { label: 'Shell', code: 'hourbell channel create ops --type webhook --url https://example.com/alerts\nhourbell channel test ops' },
+  { label: 'Command line', code: 'hourbell channel create ops --type webhook --url https://example.com/alerts\nhourbell channel test ops' },
   {
     label: 'curl',
     code: `curl -X PUT ${BASE}/api/v1/channels/ops \\
@@ -143,7 +138,7 @@ function LastMessage({ name }: { name: string }) {
   const run = last.data?.items[0]
   if (last.error) return <span className="hb-muted">unknown</span>
   if (!last.data) return null
-  return run ? <Delivery runId={run.id} /> : <span className="hb-muted">none yet: test it</span>
+  return run ? <Delivery runId={run.id} /> : <span className="hb-muted">none yet; send a test</span>
 }
 
 /** What became of a message, followed until it has ended. */
@@ -155,7 +150,7 @@ function Delivery({ runId, isTest = false }: { runId: string; isTest?: boolean }
   })
   const run = found.data
   if (found.error) return <span className="hb-muted">{errorText(found.error)}</span>
-  if (!run) return isTest ? <Outcome fate="waiting" text="test is sent" /> : null
+  if (!run) return isTest ? <Outcome fate="waiting" text="sending the test" /> : null
   const error = run.attempts.findLast((attempt) => attempt.error)?.error ?? null
   const { fate, text } = deliveryOf({ state: run.state, attempt: run.attempt, error })
   return (
@@ -178,107 +173,19 @@ export function NewChannelButton() {
       <Button look="primary" needs="editor" onClick={() => setOpen(true)}>
         New channel
       </Button>
-      {isOpen && <NewChannel onClose={() => setOpen(false)} />}
+      {isOpen && <ChannelDialog onClose={() => setOpen(false)} />}
     </>
   )
 }
 
-const TYPE_OPTIONS = [...Object.entries(CHANNEL_TYPES).map(([type, { label }]) => [type, label] as const), [OTHER, 'another type, as JSON'] as const]
-
-function NewChannel({ onClose }: { onClose: () => void }) {
-  const [name, setName] = useState('')
-  const [type, setType] = useState('webhook')
-  const [values, setValues] = useState<ChannelValues>({})
-  const [json, setJson] = useState('{\n  "type": ""\n}')
-  const [error, setError] = useState<unknown>()
-  const [isBusy, setBusy] = useState(false)
-  const [made, setMade] = useState<Channel & { generated_secret?: string | null }>()
-  const known = useChannels().data?.items ?? []
-  const client = useQueryClient()
-  const fields = CHANNEL_TYPES[type]?.fields ?? []
-  const isTaken = known.some((channel) => channel.name === name.trim())
-  const read = type === OTHER ? readObject(json) : { body: channelBody(type, values) }
-  const isReady = !!name.trim() && !isTaken && 'body' in read && (type === OTHER || isComplete(type, values))
-  const create = async () => {
-    if (!isReady || !('body' in read)) return
-    setBusy(true)
-    setError(undefined)
-    try {
-      const channel = await sendJson<Channel & { generated_secret?: string | null }>('PUT', `/channels/${encodeURIComponent(name.trim())}`, read.body)
-      await client.invalidateQueries({ queryKey: ['channels'] })
-      setMade(channel)
-      if (!channel.generated_secret) onClose()
-    } catch (error) {
-      setError(error)
-    }
-    setBusy(false)
-  }
-  if (made?.generated_secret) {
-    return (
-      <Dialog
-        title={`The channel ${made.name}`}
-        onClose={onClose}
-        footer={
-          <Button look="primary" onClick={onClose}>
-            I have stored it
-          </Button>
-        }
-      >
-        <p>Messages are signed with this secret. Copy it now; nothing shows it again.</p>
-        <CodeBlock code={made.generated_secret} label="Signing secret" />
-      </Dialog>
-    )
-  }
-  const at = (pointer: string) => (error instanceof ApiError ? error.fieldError(pointer) : undefined)
-  const isAtField = !!at('/name') || fields.some((field) => at(`/${field.name}`))
+function EditChannel({ channel }: { channel: Channel }) {
+  const [isOpen, setOpen] = useState(false)
   return (
-    <Dialog
-      title="New channel"
-      onClose={onClose}
-      onSubmit={() => void create()}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" isBusy={isBusy} disabled={!isReady}>
-            Create the channel
-          </Button>
-        </>
-      }
-    >
-      {error !== undefined && !isAtField && <ErrorNotice error={error} what="The channel was not created" />}
-      <Field label="Name" hint="Policies name it, as in ops." error={isTaken ? 'There is a channel of this name.' : at('/name')}>
-        <input value={name} onChange={(event) => setName(event.target.value)} autoFocus required maxLength={60} autoComplete="off" autoCapitalize="off" spellCheck={false} />
-      </Field>
-      <Field label="Type">
-        <Select value={type} options={TYPE_OPTIONS} onChange={(next) => {
-            setType(next)
-            setValues({})
-            setError(undefined)
-          }} />
-      </Field>
-      {fields.map((field) => (
-        <Field key={`${type} ${field.name}`} label={field.isOptional ? `${field.label} (optional)` : field.label} hint={field.hint} error={at(`/${field.name}`)}>
-          {field.choices ? (
-            <Select value={values[field.name] ?? field.choices[0]} options={field.choices} onChange={(value) => setValues({ ...values, [field.name]: value })} />
-          ) : (
-            <input
-              type={field.isSecret ? 'password' : 'text'}
-              inputMode={field.isNumber ? 'numeric' : undefined}
-              value={values[field.name] ?? ''}
-              placeholder={field.placeholder}
-              onChange={(event) => setValues({ ...values, [field.name]: event.target.value })}
-              autoComplete={field.isSecret ? 'new-password' : 'off'}
-              autoCapitalize="off"
-              spellCheck={false}
-            />
-          )}
-        </Field>
-      ))}
-      {type === OTHER && (
-        <Field label="Channel as JSON" hint="Its type, and the fields of that type. The server checks them." error={'error' in read ? read.error : undefined}>
-          <textarea className="hb-mono" rows={6} value={json} onChange={(event) => setJson(event.target.value)} spellCheck={false} />
-        </Field>
-      )}
-    </Dialog>
+    <>
+      <Button size="small" needs="editor" onClick={() => setOpen(true)} aria-label={`Edit ${channel.name}`}>
+        Edit…
+      </Button>
+      {isOpen && <ChannelDialog channel={channel} onClose={() => setOpen(false)} />}
+    </>
   )
 }

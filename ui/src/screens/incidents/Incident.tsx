@@ -50,7 +50,7 @@ export default function IncidentScreen() {
       beside={
         <>
           <State incident={incident} />
-          {incident.is_flapping && <Chip title="It came back within a day: from now on a digest a day">flapping</Chip>}
+          {incident.is_flapping && <Chip title="It recurs: messages are combined into one digest a day">flapping</Chip>}
         </>
       }
       actions={<ActionButtons incident={incident} actions={actions} size="normal" />}

@@ -31,7 +31,7 @@ export function Policies() {
   const remove = async ({ name }: AlertPolicy) => {
     const isSure = await confirm({
       title: name === DEFAULT ? 'Return to the built-in policy?' : `Delete the policy ${name}?`,
-      body: <p>{name === DEFAULT ? 'Jobs that name no other policy then get the built-in one.' : 'Jobs that name it get the policy default.'}</p>,
+      body: <p>{name === DEFAULT ? 'Jobs without a policy of their own then use the built-in one.' : 'Jobs that use it then use the policy default.'}</p>,
       action: name === DEFAULT ? 'Delete default' : `Delete ${name}`,
       isDanger: true,
     })
@@ -46,7 +46,7 @@ export function Policies() {
   }
   return (
     <>
-      <p className="hb-muted incidents-note">A policy says when to alert, and whom. The policy default applies to every job that names no other one; a job with the policy none is not watched.</p>
+      <p className="hb-muted incidents-note">A policy says when to alert and whom. The policy default applies to every job without a policy of its own; a job with the policy none is not watched.</p>
       {policies.error && <ErrorNotice error={policies.error} what="The policies could not be loaded" onRetry={() => void policies.refetch()} />}
       {!policies.data && !policies.error && <Loading what="policies" />}
       <div className="incidents-policies">
@@ -85,7 +85,7 @@ export function Policies() {
           )
         })}
       </div>
-      {policies.data && <CodeBlock label="By the command line" code={'hourbell alert-policy set default --notify ops --repeat 4h --escalate 30m=pager\nhourbell job edit nightly-report --alert-policy reports'} />}
+      {policies.data && <CodeBlock label="On the command line" code={'hourbell alert-policy set default --notify ops --repeat 4h --escalate 30m=pager\nhourbell job edit nightly-report --alert-policy reports'} />}
       {editing && <EditPolicy policy={editing} onClose={() => setEditing(null)} />}
     </>
   )
@@ -156,11 +156,11 @@ function EditPolicy({ policy, onClose }: { policy?: AlertPolicy; onClose: () => 
     >
       {isElsewhere && <ErrorNotice error={error} what="The policy was not saved" />}
       {!policy && (
-        <Field label="Name" hint="Jobs name it in alert_policy.">
+        <Field label="Name" hint="Jobs refer to it in alert_policy.">
           <input value={name} onChange={(event) => setName(event.target.value)} autoFocus required maxLength={60} autoComplete="off" autoCapitalize="off" spellCheck={false} />
         </Field>
       )}
-      <Field label="Policy as JSON" hint="It replaces the whole policy; a field that is left out gets its default." error={'error' in read ? read.error : undefined}>
+      <Field label="Policy as JSON" hint="Replaces the whole policy; omitted fields get their defaults." error={'error' in read ? read.error : undefined}>
         <textarea className="hb-mono" rows={Math.min(18, Math.max(8, text.split('\n').length + 1))} value={text} onChange={(event) => {
             setText(event.target.value)
             setError(undefined)

@@ -45,7 +45,7 @@ export function useIncidentActions() {
       body: (
         <>
           <p>{titleOf(incident)}.</p>
-          <p className="hb-muted">Nobody gets a message. If the trouble goes on, the next failure opens another incident.</p>
+          <p className="hb-muted">Nobody is notified. The next failure opens a new incident.</p>
         </>
       ),
       action: 'Resolve 1 incident',
@@ -128,7 +128,7 @@ function Mute({ incident, onClose }: { incident: Incident; onClose: () => void }
           </Button>
         ))}
       </div>
-      <Field label="Or until" hint={`Time zone ${zone}`} error={fieldError ?? (isPast ? 'This time is over; choose a later one.' : undefined)}>
+      <Field label="Or until" hint={`Time zone ${zone}`} error={fieldError ?? (isPast ? 'This time is in the past; choose a later one.' : undefined)}>
         <input type="datetime-local" value={local} min={soonest} onChange={(event) => setLocal(event.target.value)} />
       </Field>
     </Dialog>

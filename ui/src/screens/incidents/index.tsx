@@ -145,7 +145,7 @@ function columnsFor(actions: IncidentActions, view: 'open' | 'resolved', withNam
   ]
 }
 
-/** Links to job and run, the host, and whether it keeps coming back. */
+/** Links to job and run, the host, and whether it recurs. */
 function Facts({ incident }: { incident: Incident }) {
   return (
     <div className="incidents-facts hb-muted hb-small">
@@ -160,7 +160,7 @@ function Facts({ incident }: { incident: Incident }) {
         </Link>
       )}
       {incident.lane && incident.kind !== 'unserved' && <span>{hostOf(incident.lane)}</span>}
-      {incident.is_flapping && <Chip title="It came back within a day">flapping</Chip>}
+      {incident.is_flapping && <Chip title="It recurred within a day">flapping</Chip>}
     </div>
   )
 }
@@ -202,7 +202,7 @@ function NoIncidents({ view, job }: { view: 'open' | 'resolved'; job: string | n
   if (channels.data.items.length) {
     return (
       <p className="incidents-calm">
-        <Outcome fate="succeeded" text={job ? `Nothing is wrong with ${job}.` : 'Nothing is wrong.'} />{' '}
+        <Outcome fate="succeeded" text={job ? `No incident of ${job}.` : 'No incidents.'} />{' '}
         <span className="hb-muted">
           {count(channels.data.items.length, 'channel')} will be notified: <Link href="/incidents?tab=channels">{channels.data.items.map(({ name }) => name).join(', ')}</Link>
         </span>
@@ -210,8 +210,8 @@ function NoIncidents({ view, job }: { view: 'open' | 'resolved'; job: string | n
     )
   }
   return (
-    <Empty title="Nothing is wrong, but nobody would be notified" examples={CHANNEL_EXAMPLES}>
-      <p>Every job is watched: if one fails, misses its times or waits too long, an incident opens here. Create a channel, so that somebody learns of it.</p>
+    <Empty title="No incidents, but nobody would be notified" examples={CHANNEL_EXAMPLES}>
+      <p>Every job is watched: if one fails, misses its times or waits too long, an incident opens here. Create a channel to notify somebody.</p>
       <div>
         <NewChannelButton />
       </div>

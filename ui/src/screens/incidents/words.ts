@@ -30,7 +30,7 @@ export function titleOf(incident: Incident): string {
     case 'channel_failed':
       return 'An alert channel cannot deliver'
     case 'scheduler_silent':
-      return 'A part of Hourbell is silent'
+      return 'A part of Hourbell has stopped reporting'
     case 'recovery':
       return 'Recovery mode: many runs are late'
     default:
@@ -64,11 +64,11 @@ export function openFirst<T extends Incident>(incidents: readonly T[]): T[] {
 
 const EVENT_WORDS: Record<string, string> = {
   'incident.opened': 'first message',
-  'incident.flapping': 'it keeps coming back',
+  'incident.flapping': 'it recurs',
   'incident.repeated': 'repeated',
   'incident.escalated': 'escalated',
   'incident.digest': 'daily digest',
-  'incident.resolved': 'it is over',
+  'incident.resolved': 'it is resolved',
   'channel.test': 'test',
 }
 
@@ -89,9 +89,9 @@ export function deliveryOf({ state, attempt, error }: Pick<Notification, 'state'
       return { fate: 'running', text: 'being sent' }
     case null:
     case undefined:
-      return { fate: 'skipped', text: 'no longer on record' }
+      return { fate: 'skipped', text: 'no longer stored' }
     default:
-      return error || (attempt ?? 0) > 0 ? { fate: 'retrying', text: 'not delivered, will be tried again' } : { fate: 'waiting', text: 'waits' }
+      return error || (attempt ?? 0) > 0 ? { fate: 'retrying', text: 'not delivered, will be retried' } : { fate: 'waiting', text: 'waits' }
   }
 }
 
@@ -116,9 +116,9 @@ export function storyOf(incident: IncidentDetail, now: number): StoryLine[] {
     const [first] = group
     if (first) lines.push({ at: first.planned_at, text: `Notified ${listed(group.map(({ channel }) => channel))}`, note: eventText(first.event) })
   }
-  if (incident.count > 1 && incident.last_at !== incident.opened_at) lines.push({ at: incident.last_at, text: `Seen for the ${ordinal(incident.count)} time` })
+  if (incident.count > 1 && incident.last_at !== incident.opened_at) lines.push({ at: incident.last_at, text: `Happened for the ${ordinal(incident.count)} time` })
   if (incident.acknowledged_at) lines.push({ at: incident.acknowledged_at, text: `Acknowledged${incident.acknowledged_by ? ` by ${incident.acknowledged_by}` : ''}`, note: 'no repeats, no escalation', tone: 'late' })
-  if (incident.resolved_at) lines.push({ at: incident.resolved_at, text: incident.resolved_by ? `Resolved by ${incident.resolved_by}` : 'Over by itself', tone: 'ok' })
+  if (incident.resolved_at) lines.push({ at: incident.resolved_at, text: incident.resolved_by ? `Resolved by ${incident.resolved_by}` : 'Resolved automatically', tone: 'ok' })
   lines.sort((one, other) => Date.parse(one.at) - Date.parse(other.at))
   if (incident.muted_until && isMuted(incident, now)) lines.push({ at: incident.muted_until, text: 'Muted until then', isPlanned: true })
   return lines
@@ -170,7 +170,7 @@ export function policySentences(policy: PolicyFields): string[] {
     ...(policy.escalate ?? []).map(({ after, notify }) => `after ${spanText(after)} without acknowledgement also ${listed(notify)}`),
   ]
   sentences.push(`${then.join('; ')}.`)
-  if (policy.notify?.length !== 0) sentences.push(policy.resolve === false ? 'Sends nothing when it is over.' : 'Sends a message when it is over.')
+  if (policy.notify?.length !== 0) sentences.push(policy.resolve === false ? 'Sends nothing when it is resolved.' : 'Sends a message when it is resolved.')
   const quiet = policy.quiet_hours
   if (quiet) sentences.push(`Quiet from ${quiet.from} to ${quiet.until} (${quiet.timezone ?? 'UTC'}): messages wait.`)
   if (on.has('failed')) sentences.push(policy.group === 'none' ? 'One incident for each job.' : 'Failing jobs of one host share an incident.')

@@ -54,10 +54,10 @@ export function Ledger({ job, onBackfill, onReplay }: { job: JobDetail; onBackfi
   const replayed = new Set(rows.map((row) => row.run?.replay_of))
   const hasSeconds = rows.some((row) => !/:00(\.0+)?Z$/.test(row.at) || (row.until !== null && !/:00(\.0+)?Z$/.test(row.until)))
   return (
-    <Card title="What became of each time" controls={<Select className="hb-select-small" aria-label="Which times" value={fate as (typeof FATES)[number][0]} options={FATES} isSet={!!fate} onChange={(next) => set({ fate: next || null, cursor: null })} />}>
+    <Card title="Scheduled times" controls={<Select className="hb-select-small" aria-label="Which times" value={fate as (typeof FATES)[number][0]} options={FATES} isSet={!!fate} onChange={(next) => set({ fate: next || null, cursor: null })} />}>
       {times.error && <ErrorNotice error={times.error} what="The times could not be loaded" onRetry={() => void times.refetch()} />}
       {!times.data && !times.error && <Loading what="times" />}
-      {times.data && !rows.length && <p className="hb-muted">{fate ? 'No time with this outcome on record.' : 'It has not been due yet.'}</p>}
+      {times.data && !rows.length && <p className="hb-muted">{fate ? 'No time with this outcome is stored.' : 'It has not been due yet.'}</p>}
       {rows.length > 0 && (
         <ol className="job-ledger">
           {rows.map((row) => (
@@ -277,8 +277,8 @@ export function NextTimes({ job }: { job: JobDetail }) {
   return (
     <Card title="Next times" controls={<span className="hb-muted hb-small">{zone}</span>}>
       {upcoming.error && <ErrorNotice error={upcoming.error} what="The next times could not be loaded" onRetry={() => void upcoming.refetch()} />}
-      {job.state === 'paused' && <p className="job-note">Paused: none of these runs until the job is resumed.</p>}
-      {upcoming.data && !rows.length && <p className="hb-muted">The schedule has no further times.</p>}
+      {job.state === 'paused' && <p className="job-note">Paused: these times are skipped until the job is resumed.</p>}
+      {upcoming.data && !rows.length && <p className="hb-muted">The schedule has no more times.</p>}
       <ol className="job-next">
         {rows.map((row, index) => (
           <li key={row.at}>
@@ -298,7 +298,7 @@ export function NextTimes({ job }: { job: JobDetail }) {
 
 function ClockNote({ row, before, zone }: { row: Occurrence; before: Occurrence | undefined; zone: string }) {
   let text = ''
-  if (row.shifted) text = `the clock leaves out ${row.nominal_local.slice(11, 16)} that day, so it runs right after`
+  if (row.shifted) text = `the clock skips ${row.nominal_local.slice(11, 16)} that day, so it runs right after`
   else if (row.fold) text = 'the clock shows this time twice; this is the second'
   else if (before && offsetMinutes(before.at, zone) !== offsetMinutes(row.at, zone)) {
     const isForward = offsetMinutes(row.at, zone) > offsetMinutes(before.at, zone)
@@ -421,7 +421,7 @@ export function Versions({ job }: { job: JobDetail }) {
       )}
       {isOpen && versions.data?.next_cursor && (
         <p className="hb-small">
-          <Link href={withSearch('/audit', { subject: job.id })}>Older ones are in the audit</Link>
+          <Link href={withSearch('/audit', { subject: job.id })}>Older versions are in the audit</Link>
         </p>
       )}
     </Card>

@@ -32,7 +32,7 @@ export function TriggerDialog({ job, onClose }: { job: JobDetail; onClose: () =>
     try {
       payload = parseJson(text)
     } catch {
-      setError(new Error('The payload is not JSON: texts need double quotes, and there is no comma after the last value.'))
+      setError(new Error('The payload is not JSON: strings need double quotes, and there is no comma after the last value.'))
       return
     }
     setBusy(true)
@@ -124,7 +124,7 @@ export function BackfillDialog({ job, from, to, onClose }: { job: JobDetail; fro
         </>
       }
     >
-      <p className="hb-muted">Times of the past that have no run get one now, each with its own scheduled time. Times that ran stay as they are: replay a run to run it again.</p>
+      <p className="hb-muted">Past times without a run get one now, each with its own scheduled time. Times that have a run are left alone; replay a run to repeat it.</p>
       <div className="job-range">
         <Field label={`From (${zone})`} error={field('/from')}>
           <input type="datetime-local" value={start} onChange={(event) => setStart(event.target.value)} required />
@@ -137,10 +137,10 @@ export function BackfillDialog({ job, from, to, onClose }: { job: JobDetail; fro
         </Field>
       </div>
       {error !== undefined && <ErrorNotice error={error} what="Nothing was added" />}
-      {preview.error && !field('/from') && !field('/to') && !field('/per_minute') && <ErrorNotice error={preview.error} what="This range cannot be filled" />}
+      {preview.error && !field('/from') && !field('/to') && !field('/per_minute') && <ErrorNotice error={preview.error} what="This range cannot be backfilled" />}
       {preview.data && (
         <div aria-live="polite">
-          {times.length ? `${what} would run:` : 'Every time in this range has its run, or the schedule has none there.'}
+          {times.length ? `${what} would run:` : 'Every time in this range has a run, or the schedule has no times there.'}
           <ul className="job-instants">
             {times.slice(0, SHOWN_TIMES).map((at) => (
               <li key={at}>

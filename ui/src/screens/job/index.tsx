@@ -36,7 +36,7 @@ export default function JobScreen() {
   return (
     <Screen title={decodeURIComponent(name)} path={[['Jobs', '/jobs']]}>
       {isMissing ? (
-        <Empty title="There is no such job">
+        <Empty title="No such job">
           <p>It may have been deleted or renamed.</p>
           <LinkButton href="/jobs">All jobs</LinkButton>
         </Empty>
@@ -170,7 +170,7 @@ function Lead({ job }: { job: JobDetail }) {
           ({formatTime(job.next_at, zone, { now: serverNow(), offset: true })}).{' '}
         </>
       )}
-      {job.state === 'done' && 'It has no further times. '}
+      {job.state === 'done' && 'It has no more times. '}
       {job.recent && recentSentence(job.recent)}
     </>
   )
@@ -189,7 +189,7 @@ function PausedBanner({ job, onResume }: { job: JobDetail; onResume: () => void 
             It resumes by itself <Time at={paused.until} zone={job.timezone} offset />.
           </>
         ) : (
-          'It does not run until somebody resumes it.'
+          'It does not run until it is resumed.'
         )}
       </span>
       <Button needs="operator" onClick={onResume}>

@@ -70,14 +70,14 @@ export const CATCH_UP: Record<string, string> = {
   none: 'after an outage, missed times do not run',
 }
 export const OVERLAP: Record<string, string> = {
-  allow: 'a run begins although the one before is not finished',
-  skip: 'a time is skipped while a run is not finished',
-  queue_one: 'one run waits for the one before, further times are skipped',
-  queue_all: 'each run waits for the one before',
-  cancel_running: 'the new run replaces the one before, which is asked to stop',
+  allow: 'a run starts while the previous one is unfinished',
+  skip: 'a time is skipped while a run is unfinished',
+  queue_one: 'one run waits for the previous one, further times are skipped',
+  queue_all: 'each run waits for the previous one',
+  cancel_running: 'the new run replaces the previous one, which is asked to stop',
 }
 const DST: Record<string, string> = {
-  once: 'a time that the clock repeats runs once, one that it leaves out runs right after',
+  once: 'a repeated time runs once, a skipped one runs right after',
 }
 
 function retrySetting(retry: JobDetail['retry']): Setting {

@@ -58,18 +58,18 @@ export function PauseDialog({ title, action, onClose, onPause, children, other, 
       }
     >
       {children}
-      <Field label="Note" hint="Optional. Everybody who looks at the job sees it.">
+      <Field label="Note" hint="Optional. It is shown with the job.">
         <input value={note} onChange={(event) => setNote(event.target.value)} maxLength={500} autoFocus={!children} placeholder="database maintenance" />
       </Field>
       <div>
         <Field
           label="End"
-          hint={until ? `Until ${formatTime(until, zone, { now, offset: true })}, ${formatRelative(until, now)}.` : until === null ? 'Until somebody resumes.' : undefined}
+          hint={until ? `Until ${formatTime(until, zone, { now, offset: true })}, ${formatRelative(until, now)}.` : until === null ? 'Until it is resumed.' : undefined}
           error={until === undefined && isAsked ? 'Write a time in the future: “2h”, “18:00”, “tomorrow 8:00” or “2026-11-18 08:00”.' : undefined}
         >
           <input value={end} onChange={(event) => setEnd(event.target.value)} onBlur={() => setAsked(end !== '')} autoComplete="off" spellCheck={false} placeholder="2h, 18:00, tomorrow 8:00" />
         </Field>
-        <div className="jobs-ends" role="group" aria-label="Usual ends">
+        <div className="jobs-ends" role="group" aria-label="Common choices">
           {USUAL_ENDS.map((text) => (
             <Button key={text} size="small" aria-pressed={end === text} onClick={() => setEnd(end === text ? '' : text)}>
               {text}
@@ -77,7 +77,7 @@ export function PauseDialog({ title, action, onClose, onPause, children, other, 
           ))}
         </div>
       </div>
-      <p className="hb-muted">No run is planned while a job is paused. Runs that were planned before go on.</p>
+      <p className="hb-muted">No runs are planned while a job is paused. Runs that are already planned continue.</p>
     </Dialog>
   )
 }

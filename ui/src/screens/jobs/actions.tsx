@@ -71,7 +71,7 @@ export function useJobActions(filter: Filter, onDone: () => void): JobActions {
         })
       }
       if (answer.refused.length) setOpen({ kind: 'refused', action, answer })
-      else if (!names.size) toast({ text: `No job was ${DONE_WORDS[action]}: none matches any more.` })
+      else if (!names.size) toast({ text: `No job was ${DONE_WORDS[action]}: no job matches any more.` })
       onDone()
     } catch (error) {
       toast({ text: errorText(error), tone: 'bad' })
@@ -107,7 +107,7 @@ export function useJobActions(filter: Filter, onDone: () => void): JobActions {
         number === 1 ||
         (await confirm({
           title: action === 'trigger' ? `Run ${what} now?` : `Resume ${what}?`,
-          body: <p>{action === 'trigger' ? 'Each starts one run at once, also if it is paused. The schedules stay as they are.' : 'They run again from now on; what was due during the pause is not made up for.'}</p>,
+          body: <p>{action === 'trigger' ? 'Each job starts one run now, even if it is paused. The schedules do not change.' : 'They run again from now on. Times that were due during the pause stay skipped.'}</p>,
           action: action === 'trigger' ? `Run ${what}` : `Resume ${what}`,
         }))
       if (isSure) await run(action, chosen, number)
@@ -163,7 +163,7 @@ function TagDialog({ action, what, onClose, onTag }: { action: 'tag' | 'untag'; 
         </>
       }
     >
-      <Field label="Tags" hint="Several are separated by spaces.">
+      <Field label="Tags" hint="Separate several tags with spaces.">
         <input value={text} onChange={(event) => setText(event.target.value)} autoFocus autoCapitalize="off" spellCheck={false} placeholder="billing nightly" />
       </Field>
     </Dialog>

@@ -20,6 +20,7 @@ export function fateOfJob(job: Job): Fate | null {
 }
 
 function lastFate(job: Job): Fate | null {
+  if (job.totals.last_state === 'retrying') return 'retrying'
   const last = [...(job.recent ?? [])].reverse().find((time) => time.fate !== 'waiting')
   if (last && last.fate !== 'skipped') return last.fate
   return job.totals.last_state ? fateOf(job.totals.last_state) : null
@@ -91,9 +92,10 @@ export function LastResult({ job }: { job: Job }) {
   const fate = lastFate(job)
   const { last_run_id: run, last_run_at: at, last_error: error } = job.totals
   if (!fate) return <span className="hb-muted">no run yet</span>
+  const hasFailed = fate === 'failed' || fate === 'retrying'
   const outcome = fate === 'failed' && (job.streak ?? 0) > 1 ? `failed ${job.streak}${(job.streak ?? 0) < MAX_STREAK ? '' : '+'} times in a row` : FATE_WORDS[fate]
   return (
-    <div className="jobs-result" data-tone={TONES[fate]} title={fate === 'failed' && error ? error : undefined}>
+    <div className="jobs-result" data-tone={TONES[fate]} title={hasFailed && error ? error : undefined}>
       {run ? (
         <Link href={runPath(run)} className="jobs-plain">
           {outcome}
@@ -103,7 +105,7 @@ export function LastResult({ job }: { job: Job }) {
       )}
       <div className="jobs-words">
         <RelativeTime at={at} zone={job.timezone} />
-        {fate === 'failed' && error && ` · ${errorLine(error)}`}
+        {hasFailed && error && ` · ${errorLine(error)}`}
       </div>
     </div>
   )

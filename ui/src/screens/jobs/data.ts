@@ -60,7 +60,7 @@ export async function actOn(chosen: Chosen, filter: Filter, expect: number, acti
     return sendJson<JobBulkAnswer>('POST', '/jobs/bulk', { ...action, filter, expect })
   }
   const names = chosen === 'all' ? await namesMatching(filter) : [...chosen]
-  if (names.length !== expect) throw new Error(`${names.length} jobs match now, not ${expect}; nothing was done. Look again and repeat.`)
+  if (names.length !== expect) throw new Error(`${names.length} jobs match now, not ${expect}; nothing was done. Check the list and repeat.`)
   const total: JobBulkAnswer = { dry_run: false, matched: 0, done: [], refused: [], has_more: false }
   for (let from = 0; from < names.length; from += MAX_JOBS_PER_CALL) {
     const jobs = names.slice(from, from + MAX_JOBS_PER_CALL)

@@ -9,6 +9,7 @@ export type Sort = (typeof SORTS)[number]
 export const ATTENTION_OPTIONS = [
   ['', 'Any attention'],
   ['failing', 'failing'],
+  ['retrying', 'retrying'],
   ['losing', 'losing runs'],
   ['late', 'late now'],
   ['paused', 'paused'],

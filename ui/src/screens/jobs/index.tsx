@@ -322,7 +322,7 @@ function NoJobs() {
           },
         ]}
       >
-        <p className="hb-muted">A job is a schedule and what it calls. Create one here, or from anywhere:</p>
+        <p className="hb-muted">A job is a schedule and a target. Create one here, or in one of these ways:</p>
         <div className="hb-actions">
           <LinkButton href="/jobs/new" look="primary" needs="editor">
             New job

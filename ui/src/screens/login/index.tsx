@@ -39,7 +39,7 @@ export default function Login() {
       navigate(next, { replace: true })
     } catch (error) {
       const isRefused = error instanceof ApiError && error.status === 401
-      setError(isRefused ? 'This token is not valid: it is mistyped, has expired or was revoked.' : errorText(error))
+      setError(isRefused ? 'This token is not valid: check for typing errors; it may have expired or been revoked.' : errorText(error))
       setBusy(false)
     }
   }
@@ -58,7 +58,7 @@ export default function Login() {
         {session.data && (
           <div className="login-known">
             <p>
-              {session.data.kind === 'open' ? 'This server has no tokens: every caller on its machine may do everything.' : `You are logged in as ${session.data.name} (${session.data.role}).`}
+              {session.data.kind === 'open' ? 'This server has no tokens: every caller on its machine has all permissions.' : `You are logged in as ${session.data.name} (${session.data.role}).`}
             </p>
             <LinkButton href={next} look="primary">
               Continue
@@ -67,7 +67,7 @@ export default function Login() {
         )}
         {session.data?.kind !== 'open' && (
           <>
-            <Field label="Token" error={error} hint="It begins with hb_. A session lasts 12 hours at most.">
+            <Field label="Token" error={error} hint="It begins with hb_. A session lasts at most 12 hours.">
               <input
                 type={isShown ? 'text' : 'password'}
                 name="token"
@@ -90,7 +90,7 @@ export default function Login() {
             </div>
             <details>
               <summary>I have no token</summary>
-              <p>Somebody with access to the server makes one; the role is viewer, operator, editor or admin:</p>
+              <p>Somebody with access to the server can create one with the role viewer, operator, editor or admin:</p>
               <CodeBlock code="hourbell token create me --role operator" label="On the server" />
             </details>
           </>

@@ -104,7 +104,7 @@ function Outages() {
       ) : rows.length ? (
         <Table label="Outages" rows={rows} rowKey={(outage) => `${outage.of} ${outage.from}`} columns={columns} />
       ) : (
-        <p className="hb-muted">{outages.data ? 'None on record. Times in which all nodes or the database were down are listed here.' : 'Loading…'}</p>
+        <p className="hb-muted">{outages.data ? 'None recorded. Times in which all nodes or the database were down are listed here.' : 'Loading…'}</p>
       )}
     </Card>
   )

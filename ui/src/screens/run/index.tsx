@@ -79,7 +79,7 @@ export default function RunScreen() {
       {run.error && <ErrorNotice error={run.error} what="The run could not be refreshed" onRetry={() => void run.refetch()} />}
       {data.late_success !== null && data.late_success !== undefined && (
         <p className="run-note" role="status">
-          Attempt {data.late_success} succeeded after all: its answer came after the run had been taken from its node.
+          Attempt {data.late_success} succeeded after all: its answer arrived after its node had lost the run.
         </p>
       )}
       {data.progress && <Progress run={data} />}
@@ -143,13 +143,13 @@ function Actions({ run, target }: { run: RunDetail; target: JobVersion['definiti
   const replay = async () => {
     const isSure =
       run.state !== 'succeeded' ||
-      (await confirm({ title: 'Replay a run that succeeded?', body: <p>What it did happens again, as a new run with the same payload and the present target of the job.</p>, action: 'Replay the run' }))
+      (await confirm({ title: 'Replay a run that succeeded?', body: <p>Its effects are repeated: the new run has the same payload and the current target of the job.</p>, action: 'Replay the run' }))
     if (isSure) await act('replay', 'This is the replay')
   }
   const cancel = async () => {
     const isSure = await confirm({
       title: 'Cancel this run?',
-      body: <p>{run.state === 'running' ? 'Its node is asked to stop it. What was sent already cannot be taken back.' : 'It waits, so it never begins.'}</p>,
+      body: <p>{run.state === 'running' ? 'Its node is asked to stop it. Requests that were sent cannot be undone.' : 'It has not started and will not start.'}</p>,
       action: 'Cancel the run',
       isDanger: true,
     })
@@ -179,7 +179,7 @@ function Actions({ run, target }: { run: RunDetail; target: JobVersion['definiti
         </Button>
       )}
       {run.state === 'retrying' && (
-        <Button needs="operator" look="primary" onClick={() => void act('replay', 'This run tries it now; the one that waited is cancelled')}>
+        <Button needs="operator" look="primary" onClick={() => void act('replay', 'Started now as a new run; the waiting run is cancelled')}>
           Try now
         </Button>
       )}
@@ -230,7 +230,7 @@ function distance(events: readonly RunEvent[], index: number, now: number): stri
 }
 
 const PHASES: readonly (readonly [key: string, label: string])[] = [
-  ['dns', 'name look-up'],
+  ['dns', 'DNS lookup'],
   ['connect', 'connect'],
   ['tls', 'TLS'],
   ['send', 'send'],
@@ -390,7 +390,7 @@ function Details({ run, zone }: { run: RunDetail; zone: string | undefined }) {
         )}
         {run.cleared_at && (
           <>
-            <dt>Dealt with</dt>
+            <dt>Cleared</dt>
             <dd>
               <Time at={run.cleared_at} zone={zone} />
             </dd>
@@ -463,7 +463,7 @@ function Compare({ run }: { run: RunDetail }) {
   }
   const rows = differences(run, last.data, (value) => stringifyJson(value))
   return (
-    <Card title="Beside the last success">
+    <Card title="Compared with the last success">
       <p className="hb-small">
         <Link href={runPath(last.data.id)}>
           <Time at={toMs(last.data.scheduled_at)} />

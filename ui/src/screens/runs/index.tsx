@@ -16,7 +16,7 @@ import { Pager } from '../../components/Pager'
 import { Screen } from '../../components/Screen'
 import { Table, type Column } from '../../components/Table'
 import { Tabs } from '../../components/Tabs'
-import { Time } from '../../components/Time'
+import { RelativeTime, Time } from '../../components/Time'
 import { BASE } from '../../api/client'
 import { serverNow } from '../../lib/clock'
 import { formatDuration } from '../../lib/duration'
@@ -87,7 +87,15 @@ const COLUMNS: Column<Run>[] = [
     cell: (run) => (
       <div className="runs-outcome">
         <Outcome fate={fateOf(run.state)} />
-        <span className="hb-muted hb-small">{run.waits_for ?? (run.reason ? (REASON_WORDS[run.reason] ?? run.reason) : '')}</span>
+        <span className="hb-muted hb-small">
+          {run.state === 'retrying' ? (
+            <>
+              next attempt <RelativeTime at={run.ready_at} />
+            </>
+          ) : (
+            (run.waits_for ?? (run.reason ? (REASON_WORDS[run.reason] ?? run.reason) : ''))
+          )}
+        </span>
       </div>
     ),
   },

@@ -62,8 +62,8 @@ export default function Tokens() {
       title: `Revoke the token ${token.name}?`,
       body: (
         <p>
-          Whoever uses it is refused at once, and its sessions end. This cannot be undone.
-          {isLast && ' It is the last active token: the server stays closed until somebody with access to it makes another one.'}
+          Requests with it are refused at once, and its sessions end. This cannot be undone.
+          {isLast && ' It is the last active token: nobody can log in until somebody with access to the server creates another one.'}
         </p>
       ),
       action: `Revoke ${token.name}`,
@@ -110,7 +110,7 @@ export default function Tokens() {
     <Screen
       title="Tokens"
       beside={tokens.data && <span className="hb-muted">{count(rows.length, 'token')}</span>}
-      lead="A token is what a program or a person shows to the API and to this page. Its role says what it may do."
+      lead="A token authenticates a program or a person to the API and to this page. Its role says what it may do."
       actions={
         <>
           {all.length > 0 && (
@@ -130,7 +130,7 @@ export default function Tokens() {
       {rows.length > 0 && <Table label="Tokens" rows={rows} rowKey={(token) => token.id} columns={columns} />}
       {tokens.data && !rows.length && (
         <Empty title={all.length ? 'No token is active' : 'No tokens yet'} examples={[{ label: 'On the server', code: 'hourbell token create deploy --role editor' }]}>
-          <p>{session?.kind === 'open' ? 'Without a token this server answers callers on its own machine only, and these may do everything. The first token closes it: make an admin token first.' : 'Make one here, or on the server.'}</p>
+          <p>{session?.kind === 'open' ? 'Without tokens, this server answers only callers on its own machine, who have all permissions. After the first token every caller needs one: create an admin token first.' : 'Create one here or on the server.'}</p>
         </Empty>
       )}
       {isNew && <NewToken isFirst={session?.kind === 'open'} onClose={() => setNew(false)} />}
@@ -174,7 +174,7 @@ function NewToken({ isFirst, onClose }: { isFirst: boolean; onClose: () => void 
           </Button>
         }
       >
-        <p>Copy it now. It is not stored, and nothing shows it again.</p>
+        <p>Copy it now: it is not stored and is shown only once.</p>
         <CodeBlock code={made.token} label="Token" />
         {isFirst && <p>From now on every caller needs a token, and so does this page.</p>}
       </Dialog>
@@ -206,7 +206,7 @@ function NewToken({ isFirst, onClose }: { isFirst: boolean; onClose: () => void 
       <Field label="Expires after" error={field('/expires_in')}>
         <Select value={span} options={SPANS} onChange={setSpan} />
       </Field>
-      {isFirst && role !== 'admin' && <p>The first token closes the server. Only an admin can make more tokens here.</p>}
+      {isFirst && role !== 'admin' && <p>After the first token every caller needs one. Only an admin can create more tokens here.</p>}
     </Dialog>
   )
 }
