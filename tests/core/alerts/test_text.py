@@ -7,7 +7,15 @@ import pytest
 
 from hourbell.core.alerts.kinds import Event, IncidentKind
 from hourbell.core.alerts.message import IncidentSummary, JobSummary, Message, RunSummary
-from hourbell.core.alerts.text import MAX_LINE_CHARACTERS, describe, html_text, one_line, plain_text
+from hourbell.core.alerts.text import (
+    MAX_LINE_CHARACTERS,
+    clipped,
+    describe,
+    html_text,
+    one_line,
+    plain_text,
+    utf16_units,
+)
 from tests.core.alerts.values import opened
 from tests.core.values import HOUR, MINUTE, T0
 
@@ -87,6 +95,23 @@ def test_an_error_cannot_pretend_to_be_another_field() -> None:
 def test_a_line_has_no_control_characters_and_is_not_endless() -> None:
     assert one_line("a\r\nBcc: x\x00\x1b[31m\u202e") == "a  Bcc: x��[31m�"
     assert len(one_line("x" * 10_000)) == MAX_LINE_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    ("text", "max_units", "kept"),
+    [
+        ("short", 5, "short"),
+        ("longer", 5, "long…"),
+        ("🔥🔥🔥", 6, "🔥🔥🔥"),
+        ("🔥🔥🔥", 5, "🔥🔥…"),
+        ("🔥🔥🔥", 4, "🔥…"),
+    ],
+)
+def test_a_clipped_text_fits_as_chats_count_and_says_that_something_is_missing(
+    text: str, max_units: int, kept: str
+) -> None:
+    assert clipped(text, max_units) == kept
+    assert utf16_units(kept) <= max_units
 
 
 def test_html_shows_values_as_text() -> None:

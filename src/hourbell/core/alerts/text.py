@@ -81,6 +81,24 @@ def one_line(text: str, max_characters: int = MAX_LINE_CHARACTERS) -> str:
     return plain if len(plain) <= max_characters else f"{plain[: max_characters - 1]}…"
 
 
+def utf16_units(text: str) -> int:
+    """Return the length of a text as chats count it: a character outside of the basic plane, as most emoji, is two."""
+    return len(text) + sum(char > "\uffff" for char in text)
+
+
+def clipped(text: str, max_units: int) -> str:
+    """Return as much of a text as fits into so many UTF-16 units, with an ellipsis if something is missing."""
+    if utf16_units(text) <= max_units:
+        return text
+    kept, left = 0, max_units - 1
+    for char in text:
+        left -= utf16_units(char)
+        if left < 0:
+            break
+        kept += 1
+    return f"{text[:kept]}…"
+
+
 def plain_text(text: MessageText) -> str:
     """Render a message as plain text, without its title."""
     fields = [f"{name}: {value}" for name, value in text.fields]
