@@ -8,7 +8,9 @@ import pytest
 from hourbell.core.alerts.kinds import Event, IncidentKind
 from hourbell.core.alerts.message import IncidentSummary, JobSummary, Message, RunSummary
 from hourbell.core.alerts.text import (
+    GREEN,
     MAX_LINE_CHARACTERS,
+    RED,
     clipped,
     describe,
     html_text,
@@ -39,7 +41,7 @@ def test_a_message_says_what_a_person_needs_at_night() -> None:
     assert fields["Schedule"] == "At 03:00 (Europe/Berlin)"
     assert fields["Error"] == "HTTP 503"
     assert fields["Since"].endswith("(5m ago)")
-    assert fields["Happened"].startswith("3 times, last at ")
+    assert fields["Happened"] .startswith("3 times, last at ")
     assert fields["Next run"].endswith(" CET")
     assert fields["Run"].endswith("failed (exhausted)")
     assert dict(text.links)["Incident"] == LINKS["incident"]
@@ -112,6 +114,11 @@ def test_a_clipped_text_fits_as_chats_count_and_says_that_something_is_missing(
 ) -> None:
     assert clipped(text, max_units) == kept
     assert utf16_units(kept) <= max_units
+
+
+def test_the_color_of_html_is_that_of_trouble_or_its_end() -> None:
+    assert f"solid {RED}" in html_text(describe(a_message()))
+    assert f"solid {GREEN}" in html_text(describe(a_message(Event.RESOLVED)))
 
 
 def test_html_shows_values_as_text() -> None:

@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from hourbell.core.alerts.channel import ParsedChannel
-from hourbell.core.alerts.kinds import Event
 from hourbell.core.alerts.message import Message
 from hourbell.core.alerts.text import MessageText, clipped, describe, utf16_units
 from hourbell.core.run.settle import Outcome
 from hourbell.targets.channel.base import Delivery, Json
 from hourbell.targets.channel.http import Fields, missing, post_json
 
-_RED, _GREEN, _GREY = 0xD0342C, 0x2E7D32, 0x607D8B
 # As chats count characters: see `utf16_units`.
 _MAX_DISCORD_CHARACTERS = 4_000  # Discord takes 4,096 in a description
 _MAX_DISCORD_TITLE_CHARACTERS = 250  # and 256 in a title
@@ -71,7 +69,7 @@ class MattermostChannel(_Chat):
         text = describe(message)
         attachment = {
             "fallback": _markdown(text.title),
-            "color": f"#{_color(message):06x}",
+            "color": text.color,
             "title": _markdown(text.title),
             "text": _markdown_body(text),
         }
@@ -94,7 +92,7 @@ class DiscordChannel(_Chat):
         embed: dict[str, Any] = {
             "title": clipped(text.title, _MAX_DISCORD_TITLE_CHARACTERS),
             "description": description,
-            "color": _color(message),
+            "color": int(text.color.removeprefix("#"), 16),
             "timestamp": message.at.isoformat(),
         }
         link = message.links.get("incident")
@@ -128,7 +126,3 @@ def _parts(lines: list[str], max_units: int) -> list[str]:
         else:
             parts.append(short)
     return parts
-
-
-def _color(message: Message) -> int:
-    return _GREY if message.event is Event.TEST else _GREEN if message.event is Event.RESOLVED else _RED
