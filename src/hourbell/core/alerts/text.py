@@ -185,7 +185,8 @@ def _fields(message: Message, incident: IncidentSummary) -> Iterator[tuple[str, 
         yield "Since", _since(incident.opened_at, message.at, zone)
         yield "Acknowledged by", incident.acknowledged_by or ""
     if incident.count > 1:
-        yield "Happened", f"{_times(incident.count)}, last at {_at(incident.last_at, zone)}"
+        ended_at = run.finished_at if run is not None else None
+        yield "Happened", f"{_times(incident.count)}, last at {_at(ended_at or incident.last_at, zone)}"
     if run is not None and run.scheduled_at is not None:
         yield (
             "Run",
