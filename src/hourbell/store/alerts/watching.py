@@ -60,6 +60,7 @@ class WatchResult:
     incident: Incident
     event: Event | None
     channels: tuple[str, ...]
+    recovery: RecoverySummary | None = None  # at the end of recovery mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +149,16 @@ class AlertStore:
             found = {trouble.key: trouble for trouble in troubles}
             name, policy = policy_for("", watching.policies)
             opened = await watching.openings(found.keys() - known.keys())
+            summary: RecoverySummary | None = None
             if RECOVERY_KEY in known and RECOVERY_KEY not in found:
                 summary = await _recovery_summary(session, known[RECOVERY_KEY], now)
                 known[RECOVERY_KEY] = replace(known[RECOVERY_KEY], error=str(summary))
             for key in sorted({*known, *found}):
                 await watching.decide(found.get(key), name, policy, known.get(key), opened.get(key, 0))
-            return watching.results
+            return [
+                replace(each, recovery=summary) if each.incident.key == RECOVERY_KEY else each
+                for each in watching.results
+            ]
 
         return await self._sessions.transact(watch_them)
 
