@@ -29,7 +29,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: python help setup serve ui ui-test chromium prometheus redis screenshots test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
+.PHONY: python help setup serve ui ui-test chromium prometheus alertmanager redis screenshots test test-all check sweep campaign simulate mutants mutation-sweep bench format openapi lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -55,13 +55,16 @@ prometheus: ## install Prometheus for the tests of deploy/, if it is missing (De
 redis: ## install Redis for the tests of analytics, if it is missing (Debian's package; as root)
 	@$(call install,redis-server,redis-server)
 
+alertmanager: ## install Alertmanager for the tests of its channel, if it is missing (Debian's package; as root)
+	@$(call install,prometheus-alertmanager,prometheus-alertmanager alertmanager)
+
 screenshots: $(READY) ui chromium ## make the screenshots of the docs; every screen into a folder: make screenshots ALL=/tmp/screens
 	@$(BIN)/python -m tests.page $(if $(ALL),--all $(ALL))
 
 test: check ui ui-test chromium ## run `make check` and the tests that every change must pass: at most 8 minutes on 2 cores
 	@$(BIN)/pytest -n auto --dist worksteal -m "not full and not sweep"
 
-test-all: check ui ui-test chromium prometheus redis ## run every test, the simulation, the campaign and the mutants (hours)
+test-all: check ui ui-test chromium prometheus alertmanager redis ## run every test, the simulation, the campaign and the mutants (hours)
 	@TEST_TIER=all $(BIN)/pytest -n auto --dist worksteal
 	@$(MAKE) --no-print-directory simulate campaign mutants
 

@@ -6,12 +6,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import drain, growth, idle, imports, lateness, lists, page, planning, schedule, start, timeline, webhooks
+from bench import (
+    alerts,
+    drain,
+    growth,
+    idle,
+    imports,
+    lateness,
+    lists,
+    page,
+    planning,
+    schedule,
+    start,
+    timeline,
+    webhooks,
+)
 from bench.machine import describe_run
 from bench.report import Benchmark
 from bench.sizes import applied, parse_asked
 
 BENCHMARKS: Mapping[str, Benchmark] = {
+    "alerts": alerts.BENCHMARK,
     "drain": drain.BENCHMARK,
     "growth": growth.BENCHMARK,
     "idle": idle.BENCHMARK,

@@ -23,20 +23,22 @@ Measured = tuple[float, dict[str, float]]
 
 
 @contextmanager
-def nodes_on(database: Database, count: int, tasks: int = 1, notes: str | None = None) -> Iterator[list[Peer]]:
+def nodes_on(
+    database: Database, count: int, tasks: int = 1, notes: str | None = None, *, watches: bool = True
+) -> Iterator[list[Peer]]:
     """Start this many nodes."""
     with ExitStack() as stack:
         nodes = []
         for _ in range(count):
-            nodes.append(Peer("task_node", url=database.url, tasks=tasks, notes=notes))
+            nodes.append(Peer("task_node", url=database.url, tasks=tasks, notes=notes, watches=watches))
             stack.callback(nodes[-1].stop)
         yield nodes
 
 
-def drain_by_nodes(database: Database, count: int, processes: int, tasks: int = 1) -> Measured:
+def drain_by_nodes(database: Database, count: int, processes: int, tasks: int = 1, *, watches: bool = True) -> Measured:
     """Measure from the first claim until the last outcome is committed."""
     database.tidy()
-    with nodes_on(database, processes, tasks) as nodes:
+    with nodes_on(database, processes, tasks, watches=watches) as nodes:
         _drained(nodes, database, _WARM_UP * processes, lead=0.0)
         return _drained(nodes, database, count, lead=_LEAD + _LEAD_OF_ONE * count)
 

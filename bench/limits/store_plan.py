@@ -1,8 +1,10 @@
 """Our own planner plans a burst: the loop of a node, on a store, with nobody who claims what it plans.
 
-It tells the seconds of the empty probe before, of the burst, and of the empty probe after it.
+It tells the seconds of the empty probe before, of the burst, and of the empty probe after it. With `watches`, the
+watcher of a node turns beside it.
 """
 
+import asyncio
 import json
 import sys
 import time
@@ -18,20 +20,21 @@ from hourbell.core.schedule import TZDATA_VERSION
 from hourbell.engine.events import EngineEvents
 from hourbell.engine.planner import Planner
 from hourbell.engine.time import DatabaseClock
+from hourbell.engine.watcher import Watcher
 from hourbell.metrics import Metrics
 from hourbell.service import tune_interpreter
 from hourbell.settings import load_settings
-from hourbell.store.base import EngineStore
-from hourbell.wiring import open_stores
+from hourbell.store.base import LIVE_FOR, EngineStore
+from hourbell.wiring import Stores, open_stores
 
 
-async def _main(url: str, probes: int) -> None:
+async def _main(url: str, probes: int, *, watches: bool = False) -> None:
     stores = open_stores(load_settings({"database_url": url}))
     store, clock = stores.engine, DatabaseClock(elapsed)
     planner = Planner(
         store,
         clock,
-        events=EngineEvents(Metrics()),
+        events=EngineEvents(Metrics(), elapsed),
         on_runs=lambda _: None,
         tzdata=TZDATA_VERSION,
         max_sleep=timedelta(seconds=1),
@@ -45,13 +48,32 @@ async def _main(url: str, probes: int) -> None:
     before = await _probe(store, BEFORE, probes)
     for _ in range(2):
         clock.observe(NOW, elapsed())
+    watching = asyncio.create_task(_watch(stores, clock)) if watches else None
     start = time.perf_counter()
     while await planner.tick() == 0:
         pass
     burst = time.perf_counter() - start
+    if watching is not None:
+        watching.cancel()
+        await asyncio.wait([watching])
     print(json.dumps([before, burst, await _probe(store, NOW, probes)]), flush=True)
     sys.stdin.readline()
     await stores.close()
+
+
+async def _watch(stores: Stores, clock: DatabaseClock) -> None:
+    """Let the watcher of a node turn until cancelled."""
+    watcher = Watcher(
+        stores.alerts,
+        stores.engine,
+        clock,
+        metrics=Metrics(),
+        live_for=LIVE_FOR,
+        retention=timedelta(days=30),
+        elapsed=elapsed,
+    )
+    while True:
+        await asyncio.sleep(await watcher.tick())
 
 
 async def _probe(store: EngineStore, now: datetime, probes: int) -> float:

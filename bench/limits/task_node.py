@@ -1,7 +1,8 @@
 """A node as `hourbell serve --app` runs it, with tasks that do nothing but be counted.
 
 It tells when it is ready, and then for each line it reads how many calls there were. With a file for notes, each call
-adds a line with the instant it was for and the moment its first line ran.
+adds a line with the instant it was for and the moment its first line ran. Without `watches`, nobody looks for
+incidents.
 """
 
 import json
@@ -14,7 +15,8 @@ import time
 import urllib.request
 from typing import Any
 
-from hourbell import Scheduler
+from hourbell import Scheduler, wiring
+from hourbell.engine.engine import Engine
 
 _PATIENCE = 60.0  # seconds
 
@@ -61,7 +63,13 @@ def _answer(ready_url: str) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def main(url: str, tasks: int, notes: str | None) -> None:
+def _without_watcher(*arguments: Any, **named: Any) -> Engine:
+    return Engine(*arguments, **named | {"alerts": None})
+
+
+def main(url: str, tasks: int, notes: str | None, watches: bool) -> None:
+    if not watches:
+        wiring.Engine = _without_watcher  # type: ignore[misc, assignment, attr-defined]
     address = f"127.0.0.1:{_free_port()}"
     os.environ |= {"HOURBELL_HTTP_ADDR": address, "HOURBELL_LOG_LEVEL": "warning"}
     scheduler = Scheduler("bench", database_url=url)

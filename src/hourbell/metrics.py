@@ -149,6 +149,15 @@ class Metrics:
         self.recovery_mode = Gauge(
             "hourbell_recovery_mode", "1 while one incident speaks for all late jobs", registry=registry
         )
+        self.recovered = Counter(
+            "hourbell_recovery_runs",
+            "Runs that ended in recovery mode, and scheduled times skipped, by outcome; counted at its end by one node",
+            ["outcome"],
+            registry=registry,
+        )
+        self.recovery_seconds = Counter(
+            "hourbell_recovery_seconds", "Seconds of recovery mode, counted at its end by one node", registry=registry
+        )
         self.late = Counter(
             "hourbell_runs_late",
             "Runs whose first attempt started later than their job's `late_after`",

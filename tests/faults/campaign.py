@@ -9,6 +9,7 @@ from random import Random
 
 from hourbell.clock import elapsed
 from tests.faults.scenarios import (
+    alerts,
     blocked,
     clocks,
     connections,
@@ -27,6 +28,7 @@ from tests.faults.scenarios import (
     read_only,
     returned_standby,
     rolling,
+    silence,
     soak,
     swallowed_commits,
     webhooks,
@@ -63,6 +65,8 @@ SCENARIOS: dict[str, Entry] = {
     "isolation": Entry(isolation.run, ("postgres",)),
     "hostile_answers": Entry(hostile_answers.run, ("sqlite",)),
     "functions": Entry(functions.run, ("postgres",)),
+    "alerts": Entry(alerts.run),
+    "silence": Entry(silence.run),
     "soak": Entry(soak.run),
 }
 

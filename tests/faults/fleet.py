@@ -18,7 +18,7 @@ from uuid import UUID
 
 from hourbell.clock import elapsed
 from tests.faults.process import Server
-from tests.faults.receiver import Line, Load, application, read_lines
+from tests.faults.receiver import Line, Part, application, read_lines
 
 LEASE, REAP = 3, 1  # seconds; whole ones, as settings are
 SETTINGS = {
@@ -110,14 +110,14 @@ class Member:
 class Fleet:
     """Processes that run the same application on the same database. Leaving the context ends every one of them."""
 
-    def __init__(self, folder: Path, database_url: str, *loads: Load, **environment: str) -> None:
+    def __init__(self, folder: Path, database_url: str, *parts: Part, **environment: str) -> None:
         self.received = folder / "received"
         self.members: list[Member] = []
         self.cuts: list[Cut] = []
         self._folder = folder
         self._url = database_url
         self._environment = environment
-        (folder / "app.py").write_text(application(*loads))
+        (folder / "app.py").write_text(application(*parts))
 
     def __enter__(self) -> Self:
         return self

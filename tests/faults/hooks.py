@@ -1,7 +1,8 @@
 """A webhook receiver in a process of its own, with every request in a file that only grows.
 
 A request is on disk before it is answered, so the file shows what really happened, independent of the database. How a
-request is answered stands in its URL, which `Hooks.url` writes. A run is told by the id its requests carry.
+request is answered stands in its URL, which `Hooks.url` writes. A run is told by the id its requests carry. Messages of
+a webhook channel come to paths of their own (`Hooks.messages`), and so do pings of a monitor (`Hooks.pings`).
 """
 
 import asyncio
@@ -55,6 +56,32 @@ class Request:
         return self.run_id, self.attempt
 
 
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A received message of a webhook channel. `member` is the process that sent it."""
+
+    id: str
+    type: str
+    at: float
+    member: str
+    facts: Mapping[str, Any]
+    body: bytes
+    is_answered: bool
+
+    @property
+    def incident(self) -> Mapping[str, Any]:
+        return self.facts["incident"] or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """A received ping: `path` has its suffix, such as `/fail`."""
+
+    path: str
+    at: float
+    text: str
+
+
 class Hooks:
     """The receiver, which listens from the first moment on. Leaving the context ends it."""
 
@@ -76,22 +103,38 @@ class Hooks:
         self._process.kill()
         self._process.wait()
 
-    def url(self, *, after: float = 0, held: int = _EVERY, fails: int = 0) -> str:
+    def url(self, *, after: float = 0, held: int = _EVERY, fails: int = 0, path: str = "/") -> str:
         """A path whose requests are answered after this many seconds; `inf` means never.
 
         Only the first `held` requests of a run have to wait, and the first `fails` of them are answered with 500.
         """
-        return f"http://127.0.0.1:{self._port}/?{urlencode({'after': after, 'held': held, 'fails': fails})}"
+        query = urlencode({"after": after, "held": held, "fails": fails})
+        return f"http://127.0.0.1:{self._port}{path}?{query}"
+
+    def ping_url(self, path: str = "/ping") -> str:
+        return f"http://127.0.0.1:{self._port}{path}"
 
     def requests(self) -> list[Request]:
-        """Every request so far, in the order they came."""
+        """Every request of a run so far, in the order they came."""
+        return [_request(entry) for entry in self._entries("/")]
+
+    def messages(self, path: str) -> list[Delivered]:
+        """Every message to a channel with this path so far, in the order they came."""
+        return [_delivered(entry) for entry in self._entries(path)]
+
+    def pings(self, path: str = "/ping") -> list[Ping]:
+        """Every ping so far, in the order they came."""
+        found = self._entries(path, f"{path}/start", f"{path}/fail")
+        return [Ping(entry["path"], entry["at"], entry["body"]) for entry in found]
+
+    def _entries(self, *paths: str) -> list[dict[str, Any]]:
         if not self._log.exists():
             return []
         found: dict[int, dict[str, Any]] = {}
         for line in self._log.read_text().rpartition("\n")[0].splitlines():
             entry = json.loads(line)
             found.setdefault(entry.pop("number"), {}).update(entry)
-        return [_request(entry) for entry in found.values()]
+        return [entry for entry in found.values() if entry.get("path") in paths]
 
 
 def deliveries(requests: Iterable[Request], jobs: Mapping[str, UUID]) -> list[Line]:
@@ -123,6 +166,14 @@ def _request(entry: Mapping[str, Any]) -> Request:
         answered_at=entry.get("answered_at"),
         dropped_at=entry.get("dropped_at"),
     )
+
+
+def _delivered(entry: Mapping[str, Any]) -> Delivered:
+    body, headers = entry["body"].encode(), entry["headers"]
+    facts = json.loads(body)
+    member = headers["user-agent"].partition("(")[2].rstrip(")")
+    is_answered = "answered_at" in entry
+    return Delivered(headers["webhook-id"], facts["type"], entry["at"], member, facts, body, is_answered)
 
 
 _LOGGED_HEADERS = (
@@ -175,14 +226,16 @@ class _Receiver:
         at, came_at, number = clock.elapsed(), clock.now(), next(self._numbers)
         body = (await request.read()).decode()
         headers = {name: request.headers[name] for name in _LOGGED_HEADERS if name in request.headers}
-        self._seen[headers["webhook-id"]] += 1
-        times = self._seen[headers["webhook-id"]]
-        received = self._log.add(number=number, at=at, clock=came_at.isoformat(), headers=headers, body=body)
+        run = headers.get("webhook-id", f"request {number}")
+        self._seen[run] += 1
+        times = self._seen[run]
+        facts = {"path": request.path, "clock": came_at.isoformat(), "headers": headers, "body": body}
+        received = self._log.add(number=number, at=at, **facts)
         try:
             await received
-            if times <= int(request.query["held"]):
+            if times <= int(request.query.get("held", 0)):
                 await _pause(float(request.query["after"]))
-            status = 500 if times <= int(request.query["fails"]) else 200
+            status = 500 if times <= int(request.query.get("fails", 0)) else 200
             await self._log.add(number=number, status=status, answered_at=clock.elapsed())
         except asyncio.CancelledError:
             self._log.add(number=number, dropped_at=clock.elapsed())

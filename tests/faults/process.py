@@ -74,6 +74,11 @@ class Server:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def exit_status(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+        return self._process.poll()
+
     def wait_for(self, event: str, seconds: float = _START) -> dict[str, Any]:
         """The first line of this name, once it is written."""
         end = time.monotonic() + seconds

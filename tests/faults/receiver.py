@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
 RETRY = {"attempts": 20, "backoff": [0]}  # out of the way: what fails for good here is a fault of ours
@@ -71,9 +71,16 @@ class Load:
         )
 
 
-def application(*loads: Load) -> str:
+class Part(Protocol):
+    """A part of the application, as source text that uses its `scheduler`."""
+
+    @property
+    def source(self) -> str: ...
+
+
+def application(*parts: Part) -> str:
     """The text of the module `app` with its `scheduler`."""
-    return _APP + "".join(load.source for load in loads)
+    return _APP + "".join(part.source for part in parts)
 
 
 class Line(NamedTuple):

@@ -21,6 +21,9 @@ HURTS_MOST = {
     ("outages", "postgres"),
     ("webhooks", "postgres"),
     ("functions", "postgres"),
+    ("alerts", "postgres"),
+    ("alerts", "sqlite"),
+    ("silence", "postgres"),
 }
 
 

@@ -20,6 +20,7 @@ from hourbell.core.alerts.scheduler import (
     MAX_LATE_JOBS,
     LateRuns,
     NodeFacts,
+    RecoverySummary,
     failing_channel,
     recovery,
     silent_nodes,
@@ -44,6 +45,7 @@ WAITING_PAGE = 250  # jobs with waiting runs that are looked at each second
 MAX_DIGEST_ROWS = 1_000  # incidents that end their wait together at the end of quiet hours
 _OFTEN, _SELDOM = 5.0, 60.0  # seconds between looks at what only time changes, and between scans
 _AGAIN = 10.0  # seconds, before a job that is still late is watched again
+_UNCOUNTED_LOOKS = 3  # without a late run, before recovery mode is logged without a count
 _WARM_UP = 60.0  # seconds, before a watcher that just started says that others are silent
 _HOURBELL = (IncidentKind.CHANNEL_FAILED, IncidentKind.UNSERVED, IncidentKind.RECOVERY)
 
@@ -85,6 +87,7 @@ class Watcher:
         self._scan_after: UUID | None = None  # where the scan goes on
         self._scan_at = self._started
         self._is_recovering = False
+        self._looks_in_recovery = 0
         self._pages: dict[str, UUID] = {}  # where the next look at each list goes on
         self._scans: dict[str, UUID] = {}  # where a scan goes on at once
 
@@ -214,8 +217,17 @@ class Watcher:
         self._report(results)
         self._note_recovery(is_on=recovering is not None)
         for each in results:
-            if each.incident.kind is IncidentKind.RECOVERY and each.incident.is_resolved:
-                log.info("recovery_finished", extra={"summary": each.incident.error})
+            if each.recovery is not None and each.incident.is_resolved:
+                self._sum_up(each.recovery)
+
+    def _sum_up(self, recovery: RecoverySummary) -> None:
+        counts = {"succeeded": recovery.succeeded, "failed": recovery.failed, "skipped": recovery.skipped}
+        for outcome, count in counts.items():
+            self._metrics.recovered.labels(outcome).inc(count)
+        seconds = recovery.duration.total_seconds()
+        self._metrics.recovery_seconds.inc(seconds)
+        rates = {"runs_per_second": round(recovery.runs_per_second, 2), "duration_ms": round(seconds * 1_000)}
+        log.info("recovery_finished", extra={"ended": recovery.ended, **counts, **rates, "summary": str(recovery)})
 
     async def _unserved(self, nodes: Sequence[WatchedNode], now: datetime) -> list[tuple[str, datetime]]:
         served = {lane for node in nodes if now - node.beat_at <= self._live_for for lane in node.lanes}
@@ -227,6 +239,11 @@ class Watcher:
         return min((limit for limit in limits if limit is not None), default=None)
 
     def _note_recovery(self, *, is_on: bool) -> None:
+        """Log that recovery mode begins, once the backlog is planned and can be counted, and that it ends."""
+        self._metrics.recovery_mode.set(is_on)
+        self._looks_in_recovery = self._looks_in_recovery + 1 if is_on else 0
+        if is_on and not self._late_runs.runs and self._looks_in_recovery < _UNCOUNTED_LOOKS:
+            return
         if is_on != self._is_recovering:
             late = self._late_runs
             facts = {"late_runs": late.runs, "jobs": late.jobs}
@@ -235,7 +252,6 @@ class Watcher:
             else:
                 log.info("recovery_mode_left", extra=facts)
         self._is_recovering = is_on
-        self._metrics.recovery_mode.set(is_on)
 
     def _report(self, results: Sequence[WatchResult]) -> None:
         for each in results:

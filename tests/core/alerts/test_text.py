@@ -7,7 +7,17 @@ import pytest
 
 from hourbell.core.alerts.kinds import Event, IncidentKind
 from hourbell.core.alerts.message import IncidentSummary, JobSummary, Message, RunSummary
-from hourbell.core.alerts.text import MAX_LINE_CHARACTERS, describe, html_text, one_line, plain_text
+from hourbell.core.alerts.text import (
+    GREEN,
+    MAX_LINE_CHARACTERS,
+    RED,
+    clipped,
+    describe,
+    html_text,
+    one_line,
+    plain_text,
+    utf16_units,
+)
 from tests.core.alerts.values import opened
 from tests.core.values import HOUR, MINUTE, T0
 
@@ -31,7 +41,7 @@ def test_a_message_says_what_a_person_needs_at_night() -> None:
     assert fields["Schedule"] == "At 03:00 (Europe/Berlin)"
     assert fields["Error"] == "HTTP 503"
     assert fields["Since"].endswith("(5m ago)")
-    assert fields["Happened"].startswith("3 times, last at ")
+    assert fields["Happened"] == f"3 times, last at {fields['Since'].partition(' (')[0]}"  # when the run ended
     assert fields["Next run"].endswith(" CET")
     assert fields["Run"].endswith("failed (exhausted)")
     assert dict(text.links)["Incident"] == LINKS["incident"]
@@ -87,6 +97,28 @@ def test_an_error_cannot_pretend_to_be_another_field() -> None:
 def test_a_line_has_no_control_characters_and_is_not_endless() -> None:
     assert one_line("a\r\nBcc: x\x00\x1b[31m\u202e") == "a  Bcc: x��[31m�"
     assert len(one_line("x" * 10_000)) == MAX_LINE_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    ("text", "max_units", "kept"),
+    [
+        ("short", 5, "short"),
+        ("longer", 5, "long…"),
+        ("🔥🔥🔥", 6, "🔥🔥🔥"),
+        ("🔥🔥🔥", 5, "🔥🔥…"),
+        ("🔥🔥🔥", 4, "🔥…"),
+    ],
+)
+def test_a_clipped_text_fits_as_chats_count_and_says_that_something_is_missing(
+    text: str, max_units: int, kept: str
+) -> None:
+    assert clipped(text, max_units) == kept
+    assert utf16_units(kept) <= max_units
+
+
+def test_the_color_of_html_is_that_of_trouble_or_its_end() -> None:
+    assert f"solid {RED}" in html_text(describe(a_message()))
+    assert f"solid {GREEN}" in html_text(describe(a_message(Event.RESOLVED)))
 
 
 def test_html_shows_values_as_text() -> None:

@@ -1,6 +1,7 @@
 """Channels to chats, ntfy, Telegram, PagerDuty and Alertmanager: a receiver checks each body as its provider documents.
 
-The receivers listen on loopback, and refuse fields that are not documented, wrong types and what is too long.
+The receivers listen on loopback, and refuse fields that are not documented, wrong types and what is too long. Where a
+provider says "characters", they count UTF-16 units: an emoji is two.
 """
 
 import json
@@ -8,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from html import unescape
 from typing import Any
 
 import pytest
@@ -29,7 +31,25 @@ from tests.targets.http.transports import LOOPBACK, FakeEgressPolicy, make_trans
 
 pytestmark = pytest.mark.anyio
 KEY, TOKEN, BOT = "0123456789abcdef0123456789abcdef", "tk_s3cret", "123456:ABC-DEF1234ghIkl-zyx57W2v1u123ew11"
-EVIL = "<!channel> @everyone @all <b>bold</b> [click](https://evil.example) `code` & " + "x" * 5_000
+EVIL = "<!channel> @everyone @all <b>bold</b> [click](https://evil.example) `code` & "
+HOSTILE = {
+    "markup": EVIL + "x" * 5_000,
+    "long": EVIL * 130,
+    "ampersands": "&" * 10_000,
+    "angles": "<>" * 5_000,
+    "quotes": '"\\' * 5_000,
+    "backticks": "`*_~|" * 2_000,
+    "emoji": "🔥" * 10_000,
+    "families": "👨‍👩‍👧‍👦" * 2_000,
+    "newlines": "first\r\nJob: other\n\nResolved\u2028\u2029" * 500,
+    "controls": "\x00\x1b[31m\u202e\ufeff\x7f" * 500,
+    "surrogates": "\ud83d broken \udc00" * 500,
+    "mentions": "<@U123> <#C123|x> <!here|here> @here @channel <@&1234>" * 100,
+}
+
+
+def units(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
 
 
 def need(value: dict[str, Any], required: dict[str, type], optional: dict[str, type] | None = None) -> None:
@@ -43,19 +63,22 @@ def check_slack(path: str, headers: dict[str, str], body: Any) -> None:
     del headers
     assert path == "/services/s3cret"
     need(body, {"text": str, "blocks": list})
+    assert 1 <= units(body["text"]) <= 4_000
+    assert not re.search("<", body["text"])
     assert 1 <= len(body["blocks"]) <= 50
     for block in body["blocks"]:
         need(block, {"type": str, "text": dict})
         if block["type"] == "header":
             need(block["text"], {"type": str, "text": str}, {"emoji": bool})
             assert block["text"]["type"] == "plain_text"
-            assert 1 <= len(block["text"]["text"]) <= 150
+            assert 1 <= units(block["text"]["text"]) <= 150
         else:
             assert block["type"] == "section"
             need(block["text"], {"type": str, "text": str}, {"verbatim": bool})
             assert block["text"]["type"] == "mrkdwn"
-            assert 1 <= len(block["text"]["text"]) <= 3_000
+            assert 1 <= units(block["text"]["text"]) <= 3_000
             assert not re.search(r"<(?!https://hourbell\.example/)", block["text"]["text"])
+            assert not re.search("&(?!amp;|lt;|gt;)", block["text"]["text"])
 
 
 def check_mattermost(path: str, headers: dict[str, str], body: Any) -> None:
@@ -66,7 +89,7 @@ def check_mattermost(path: str, headers: dict[str, str], body: Any) -> None:
     need(attachment, {"fallback": str, "color": str, "title": str, "text": str}, {"title_link": str})
     assert re.fullmatch("#[0-9a-f]{6}", attachment["color"])
     said = attachment["title"] + attachment["text"]
-    assert len(said) <= 16_383
+    assert units(said) <= 16_383
     assert not re.search(r"@(all|everyone|channel|here)", said)
     assert "](https://evil" not in said
 
@@ -78,8 +101,10 @@ def check_discord(path: str, headers: dict[str, str], body: Any) -> None:
     assert body["allowed_mentions"] == {"parse": []}
     [embed] = body["embeds"]
     need(embed, {"title": str, "description": str, "color": int, "timestamp": str}, {"url": str})
-    assert 1 <= len(embed["title"]) <= 256
-    assert 1 <= len(embed["description"]) <= 4_096
+    assert 1 <= units(embed["title"]) <= 256
+    assert 1 <= units(embed["description"]) <= 4_096
+    assert units(embed["title"]) + units(embed["description"]) <= 6_000
+    assert "](https://evil" not in embed["description"]
     assert 0 <= embed["color"] <= 0xFFFFFF
     datetime.fromisoformat(embed["timestamp"])
 
@@ -94,7 +119,10 @@ def check_ntfy(path: str, headers: dict[str, str], body: Any) -> None:
     )
     assert body["topic"] == "s3cret-topic"
     assert 1 <= body["priority"] <= 5
-    assert len(body["message"].encode()) <= 4_096
+    assert 1 <= len(body["message"].encode()) <= 4_096
+    assert len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()) <= 8_192
+    assert 1 <= len(body["title"]) <= 250
+    assert all(re.fullmatch("[a-z_]+", tag) for tag in body["tags"])
     assert len(body["actions"]) <= 3
     for action in body["actions"]:
         need(action, {"action": str, "label": str, "url": str})
@@ -107,8 +135,15 @@ def check_telegram(path: str, headers: dict[str, str], body: Any) -> None:
     need(body, {"chat_id": str, "text": str}, optional)
     need(body["link_preview_options"], {}, {"is_disabled": bool})
     assert body["parse_mode"] == "HTML"
-    assert re.sub('<(/?)(b|code|a)( href="[^"<>]*")?>', "", body["text"]).count("<") == 0
-    assert 1 <= len(re.sub("<[^>]*>", "", body["text"])) <= 4_096
+    opened: list[str] = []
+    for end, tag, _ in re.findall('<(/?)(b|code|a)( href="[^"<>]*")?>', body["text"]):
+        assert not end or opened.pop() == tag
+        opened += [] if end else [tag]
+    assert opened == []
+    said = re.sub('<(/?)(b|code|a)( href="[^"<>]*")?>', "", body["text"])
+    assert not re.search("[<>]", said)
+    assert not re.search("&(?!lt;|gt;|amp;|quot;|#[0-9]+;|#x[0-9a-f]+;)", said)
+    assert 1 <= units(unescape(said)) <= 4_096
 
 
 def check_pagerduty(path: str, headers: dict[str, str], body: Any) -> None:
@@ -116,13 +151,17 @@ def check_pagerduty(path: str, headers: dict[str, str], body: Any) -> None:
     assert path == "/v2/enqueue"
     required = {"routing_key": str, "event_action": str, "dedup_key": str}
     need(body, required, {"payload": dict, "client": str, "client_url": str, "links": list})
-    assert (body["routing_key"], len(body["dedup_key"]) <= 255) == (KEY, True)
+    assert body["routing_key"] == KEY
+    assert 1 <= len(body["dedup_key"]) <= 255
+    assert len(json.dumps(body).encode()) <= 512 * 1_024
     if body["event_action"] == "resolve":
         return
     assert body["event_action"] == "trigger"
     optional = {"timestamp": str, "component": str, "group": str, "class": str, "custom_details": dict}
     need(body["payload"], {"summary": str, "source": str, "severity": str}, optional)
-    assert 1 <= len(body["payload"]["summary"]) <= 1_024
+    assert 1 <= units(body["payload"]["summary"]) <= 1_024
+    assert body["payload"]["source"]
+    datetime.fromisoformat(body["payload"]["timestamp"])
     assert body["payload"]["severity"] in ("critical", "error", "warning", "info")
     for link in body["links"]:
         need(link, {"href": str}, {"text": str})
@@ -235,11 +274,22 @@ async def test_the_provider_accepts_a_test(provider: Provider) -> None:
 
 
 @every_provider
-async def test_values_of_users_are_escaped_and_shortened(provider: Provider) -> None:
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+async def test_values_of_users_are_escaped_and_shortened(provider: Provider, text: str) -> None:
     assert MESSAGE.job is not None
-    job = replace(MESSAGE.job, name=EVIL[:100], description=EVIL, words=EVIL)
+    job = replace(MESSAGE.job, name=text[:100], description=text, words=text, tags=(text,), subject=text)
+    message = about(Event.OPENED, error=text, lane=text, jobs=(text,), acknowledged_by=text)
+    links = {name: f"https://hourbell.example/{name}s/{'a' * 200}" for name in ("incident", "job", "run")}
 
-    assert isinstance((await send(provider, replace(about(Event.OPENED, error=EVIL), job=job)))[0], Succeeded)
+    assert isinstance((await send(provider, replace(message, job=job, links=links)))[0], Succeeded)
+
+
+@every_provider
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+async def test_the_names_of_a_group_are_escaped_and_shortened(provider: Provider, text: str) -> None:
+    message = about(Event.OPENED, error=text, lane=text, jobs=(text,) * 10, group_size=1_000)
+
+    assert isinstance((await send(provider, replace(message, job=None, run=None)))[0], Succeeded)
 
 
 @every_provider

@@ -41,6 +41,20 @@ _TITLES = {
     IncidentKind.SCHEDULER_SILENT: "A part of Hourbell is silent",
     IncidentKind.RECOVERY: "Recovery mode: many runs are late",
 }
+RED, GREEN, GREY = "#d0342c", "#2e7d32", "#607d8b"
+_PAGE_STYLE = (
+    "margin:0;padding:16px;background:#f4f5f7;color:#1f2933;font:14px/1.5 'Segoe UI',Roboto,Helvetica,Arial,sans-serif"
+)
+_CARD_STYLE = (
+    "max-width:640px;margin:0 auto;padding:16px 20px;background:#fff;border:1px solid #d9dee5;border-radius:6px"
+)
+_TITLE_STYLE = "margin:0 0 12px;font-size:20px;line-height:1.3;overflow-wrap:anywhere"
+_TABLE_STYLE = "border-collapse:collapse;font-size:14px"
+_NAME_STYLE = "padding:3px 16px 3px 0;color:#52606d;font-weight:600;white-space:nowrap"
+_VALUE_STYLE = "padding:3px 0;overflow-wrap:anywhere"
+_LINK_STYLE = "margin-right:16px;color:#1d4ed8"
+_COMMAND_STYLE = "margin:12px 0 0;color:#52606d;font-size:13px"
+_CODE_STYLE = "color:#1f2933;overflow-wrap:anywhere"
 _SPACES = {ord(char): " " for char in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"}
 
 
@@ -48,13 +62,15 @@ _SPACES = {ord(char): " " for char in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"}
 class MessageText:
     """A message in words, not escaped.
 
-    `fields` are names with values, `links` names with URLs, `commands` names with what to run in a shell.
+    `fields` are names with values, `links` names with URLs, `commands` names with what to run in a shell. `color` tells
+    trouble from its end and from a test.
     """
 
     title: str
     fields: tuple[tuple[str, str], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     commands: tuple[tuple[str, str], ...] = ()
+    color: str = RED
 
 
 def describe(message: Message) -> MessageText:
@@ -64,12 +80,13 @@ def describe(message: Message) -> MessageText:
         return _describe_digest(message)
     if incident is None:
         title = f"Test of the channel {message.channel}"
-        return MessageText(one_line(title), (("Result", "Alerts of Hourbell arrive here."),))
+        return MessageText(one_line(title), (("Result", "Alerts of Hourbell arrive here."),), color=GREY)
     fields = tuple((name, one_line(value)) for name, value in _fields(message, incident) if value)
     links = tuple((name.capitalize(), url) for name, url in message.links.items())
     is_known = message.event is not Event.RESOLVED and incident.policy != OUTSIDE  # to a node that can change it
     commands = _commands(incident) if is_known else ()
-    return MessageText(one_line(title_of(message, incident), MAX_TITLE_CHARACTERS), fields, links, commands)
+    color = GREEN if message.event is Event.RESOLVED else RED
+    return MessageText(one_line(title_of(message, incident), MAX_TITLE_CHARACTERS), fields, links, commands, color)
 
 
 def _describe_digest(message: Message) -> MessageText:
@@ -110,6 +127,24 @@ def one_line(text: str, max_characters: int = MAX_LINE_CHARACTERS) -> str:
     return plain if len(plain) <= max_characters else f"{plain[: max_characters - 1]}…"
 
 
+def utf16_units(text: str) -> int:
+    """Return the length of a text as chats count it: a character outside of the basic plane, as most emoji, is two."""
+    return len(text) + sum(char > "\uffff" for char in text)
+
+
+def clipped(text: str, max_units: int) -> str:
+    """Return as much of a text as fits into so many UTF-16 units, with an ellipsis if something is missing."""
+    if utf16_units(text) <= max_units:
+        return text
+    kept, left = 0, max_units - 1
+    for char in text:
+        left -= utf16_units(char)
+        if left < 0:
+            break
+        kept += 1
+    return f"{text[:kept]}…"
+
+
 def plain_text(text: MessageText) -> str:
     """Render a message as plain text, without its title."""
     fields = [f"{name}: {value}" for name, value in text.fields]
@@ -119,17 +154,24 @@ def plain_text(text: MessageText) -> str:
 
 
 def html_text(text: MessageText) -> str:
-    """Render a message as a whole HTML page, with everything escaped."""
+    """Render a message as a whole HTML page, with everything escaped. Styles are inline, as mail programs need them."""
     rows = "".join(
-        f'<tr><th align="left" valign="top">{escape(name)}</th><td>{escape(value)}</td></tr>'
+        f'<tr><th align="left" valign="top" style="{_NAME_STYLE}">{escape(name)}</th>'
+        f'<td style="{_VALUE_STYLE}">{escape(value)}</td></tr>'
         for name, value in text.fields
     )
-    links = " · ".join(f'<a href="{escape(url)}">{escape(name)}</a>' for name, url in text.links)
-    commands = "".join(f"<p>{escape(name)}: <code>{escape(command)}</code></p>" for name, command in text.commands)
+    links = "".join(f'<a style="{_LINK_STYLE}" href="{escape(url)}">{escape(name)}</a>' for name, url in text.links)
+    commands = "".join(
+        f'<p style="{_COMMAND_STYLE}">{escape(name)}<br><code style="{_CODE_STYLE}">{escape(command)}</code></p>'
+        for name, command in text.commands
+    )
     title = escape(text.title)
     return (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head><body>'
-        f"<h2>{title}</h2><table>{rows}</table>{f'<p>{links}</p>' if links else ''}{commands}</body></html>"
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width"><title>{title}</title></head>'
+        f'<body style="{_PAGE_STYLE}"><div style="{_CARD_STYLE};border-top:4px solid {text.color}">'
+        f'<h1 style="{_TITLE_STYLE}">{title}</h1><table style="{_TABLE_STYLE}">{rows}</table>'
+        f"{f'<p>{links}</p>' if links else ''}{commands}</div></body></html>"
     )
 
 
@@ -172,7 +214,8 @@ def _fields(message: Message, incident: IncidentSummary) -> Iterator[tuple[str, 
         yield "Since", _since(incident.opened_at, message.at, zone)
         yield "Acknowledged by", incident.acknowledged_by or ""
     if incident.count > 1:
-        yield "Happened", f"{_times(incident.count)}, last at {_at(incident.last_at, zone)}"
+        ended_at = run.finished_at if run is not None else None
+        yield "Happened", f"{_times(incident.count)}, last at {_at(ended_at or incident.last_at, zone)}"
     if run is not None and run.scheduled_at is not None:
         yield (
             "Run",

@@ -163,9 +163,10 @@ def _open(
 
 
 def waits_for_others(trouble: Trouble, policy: AlertPolicy) -> bool:
-    """Return True if the first message waits: for the other jobs of a host, or for a run that is about to make up."""
+    """Return True if the first message waits: for the other jobs of a host, for a run that is about to make up, or, in
+    recovery mode, until the backlog is planned and can be counted."""
     is_grouped = policy.group == "host" and trouble.lane is not None and trouble.kind is IncidentKind.FAILED
-    return is_grouped or trouble.kind in (IncidentKind.LATE, IncidentKind.MISSED)
+    return is_grouped or trouble.kind in (IncidentKind.LATE, IncidentKind.MISSED, IncidentKind.RECOVERY)
 
 
 def _step(

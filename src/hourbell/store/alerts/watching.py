@@ -52,6 +52,7 @@ class WatchResult:
     incident: Incident
     event: Event | None
     channels: tuple[str, ...]
+    recovery: RecoverySummary | None = None  # at the end of recovery mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +110,16 @@ class AlertStore(AlertReader):
             name, policy = policy_for("", watching.policies)
             before = await watching.before(found.keys() - known.keys())
             await watching.messages.read_notified(known.values())
+            summary: RecoverySummary | None = None
             if RECOVERY_KEY in known and RECOVERY_KEY not in found:
                 summary = await _recovery_summary(session, known[RECOVERY_KEY], now)
                 known[RECOVERY_KEY] = replace(known[RECOVERY_KEY], error=str(summary))
             for key in sorted({*known, *found}):
                 await watching.decide(found.get(key), name, policy, known.get(key), before.get(key, NEVER))
-            return watching.results
+            return [
+                replace(each, recovery=summary) if each.incident.key == RECOVERY_KEY else each
+                for each in watching.results
+            ]
 
         return await self._sessions.transact(watch_them)
 

@@ -9,17 +9,17 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from hourbell.core.alerts.channel import ParsedChannel
-from hourbell.core.alerts.kinds import Event
 from hourbell.core.alerts.message import Message
-from hourbell.core.alerts.text import MessageText, describe
+from hourbell.core.alerts.text import MessageText, clipped, describe, utf16_units
 from hourbell.core.run.settle import Outcome
 from hourbell.targets.channel.base import Delivery, Json
 from hourbell.targets.channel.http import Fields, missing, post_json
 
-_RED, _GREEN, _GREY = 0xD0342C, 0x2E7D32, 0x607D8B
+# As chats count characters: see `utf16_units`.
 _MAX_DISCORD_CHARACTERS = 4_000  # Discord takes 4,096 in a description
+_MAX_DISCORD_TITLE_CHARACTERS = 250  # and 256 in a title
 _MAX_SLACK_CHARACTERS = 2_900  # Slack takes 3,000 in the text of a section
-_MAX_HEADING_CHARACTERS = 150
+_MAX_SLACK_HEADING_CHARACTERS = 150
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~:])")
 
 
@@ -53,7 +53,7 @@ class SlackChannel(_Chat):
         lines = [f"*{_slack(name)}:* {_slack(value)}" for name, value in text.fields]
         lines += [" · ".join(f"<{_slack(url)}|{_slack(name)}>" for name, url in text.links)] if text.links else []
         lines += [f"{_slack(name)}: `{_slack(command)}`" for name, command in text.commands]
-        heading = {"type": "plain_text", "text": text.title[:_MAX_HEADING_CHARACTERS], "emoji": False}
+        heading = {"type": "plain_text", "text": clipped(text.title, _MAX_SLACK_HEADING_CHARACTERS), "emoji": False}
         sections = [
             {"type": "section", "text": {"type": "mrkdwn", "text": part, "verbatim": True}}
             for part in _parts(lines, _MAX_SLACK_CHARACTERS)
@@ -70,7 +70,7 @@ class MattermostChannel(_Chat):
         text = describe(message)
         attachment = {
             "fallback": _markdown(text.title),
-            "color": f"#{_color(message):06x}",
+            "color": text.color,
             "title": _markdown(text.title),
             "text": _markdown_body(text),
         }
@@ -91,9 +91,9 @@ class DiscordChannel(_Chat):
         text = describe(message)
         description = _parts(_markdown_body(text).splitlines(), _MAX_DISCORD_CHARACTERS)[0]
         embed: dict[str, Any] = {
-            "title": text.title[:250],
+            "title": clipped(text.title, _MAX_DISCORD_TITLE_CHARACTERS),
             "description": description,
-            "color": _color(message),
+            "color": int(text.color.removeprefix("#"), 16),
             "timestamp": message.at.isoformat(),
         }
         link = message.links.get("incident")
@@ -116,18 +116,14 @@ def _markdown_body(text: MessageText) -> str:
     return "\n".join(lines)
 
 
-def _parts(lines: list[str], max_characters: int) -> list[str]:
+def _parts(lines: list[str], max_units: int) -> list[str]:
     """Join lines into parts of a limited length; a line is shortened only if it alone is longer."""
     parts = [""]
     for line in lines:
-        short = line[:max_characters]
+        short = clipped(line, max_units)
         joined = f"{parts[-1]}\n{short}" if parts[-1] else short
-        if len(joined) <= max_characters:
+        if utf16_units(joined) <= max_units:
             parts[-1] = joined
         else:
             parts.append(short)
     return parts
-
-
-def _color(message: Message) -> int:
-    return _GREY if message.event is Event.TEST else _GREEN if message.event is Event.RESOLVED else _RED

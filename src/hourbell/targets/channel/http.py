@@ -80,8 +80,11 @@ async def post_json(
     hidden = [*secrets.values()]
     if url in hidden:
         hidden += [target.path, target.path.rpartition("/")[2]]
-    data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    return await transport.post(target, data, headers or {}, hidden=tuple(hidden), judge=judge)
+    return await transport.post(target, json_bytes(body), headers or {}, hidden=tuple(hidden), judge=judge)
+
+
+def json_bytes(body: Any) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def missing(*names: str) -> Failed:

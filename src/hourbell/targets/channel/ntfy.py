@@ -12,10 +12,11 @@ from hourbell.core.alerts.message import Message
 from hourbell.core.alerts.text import describe, plain_text
 from hourbell.core.run.settle import Outcome
 from hourbell.targets.channel.base import Delivery, Json
-from hourbell.targets.channel.http import Fields, bearer, missing, post_json
+from hourbell.targets.channel.http import Fields, bearer, json_bytes, missing, post_json
 
 _TOPIC = re.compile(r"[-_A-Za-z0-9]{1,64}", re.ASCII)
 _MAX_MESSAGE_BYTES = 4_000  # a longer message becomes an attachment
+_MAX_BODY_BYTES = 8_000  # ntfy reads 8,192 bytes of JSON, in which quotes take two
 _DEFAULT, _HIGH, _URGENT = 3, 4, 5
 
 
@@ -36,7 +37,7 @@ class NtfyChannel:
         if "topic" not in secrets:
             return missing("topic")
         text = describe(message)
-        said = plain_text(text).encode()[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
+        said = _clipped(plain_text(text), _MAX_MESSAGE_BYTES)
         is_calm = message.event in (Event.RESOLVED, Event.TEST)
         priority = _DEFAULT if is_calm else _URGENT if message.event is Event.ESCALATED else config["priority"]
         tags = ["white_check_mark"] if is_calm else ["rotating_light"]
@@ -44,4 +45,10 @@ class NtfyChannel:
         if (link := message.links.get("incident")) is not None:
             body["click"] = link
         body["actions"] = [{"action": "view", "label": name, "url": url} for name, url in text.links[:3]]
+        if (excess := len(json_bytes(body)) - _MAX_BODY_BYTES) > 0:
+            body["message"] = _clipped(said, len(said.encode("utf-8", "replace")) - excess)
         return await post_json(transport, config["url"], body, secrets, bearer(secrets))
+
+
+def _clipped(text: str, max_bytes: int) -> str:
+    return text.encode("utf-8", "replace")[:max_bytes].decode(errors="ignore")

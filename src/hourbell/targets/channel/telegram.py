@@ -13,7 +13,7 @@ from typing import Any
 
 from hourbell.core.alerts.channel import ParsedChannel
 from hourbell.core.alerts.message import Message
-from hourbell.core.alerts.text import describe
+from hourbell.core.alerts.text import describe, utf16_units
 from hourbell.core.run.settle import Failed, Outcome
 from hourbell.targets.channel.base import Delivery, Json
 from hourbell.targets.channel.http import Fields, missing, post_json
@@ -78,7 +78,7 @@ def _html(message: Message) -> str:
     lines += [(f"{name}: {run}", f"{escape(name)}: <code>{escape(run)}</code>") for name, run in text.commands]
     left, said = _MAX_CHARACTERS, []
     for plain, rich in lines:
-        size = len(plain.encode("utf-16-le", "replace")) // 2 + 1
+        size = utf16_units(plain) + 1
         if size <= left:
             left -= size
             said.append(rich)
