@@ -139,10 +139,10 @@ class Alerts:
             parsed = replace(parsed, origin=stored.origin)
         generated = None
         if stored.type == "webhook" and SIGNING in removed:
-            generated = Plain(new_secret(self._random_bytes(SECRET_BYTES)))
+            generated = self.new_secret()
             parsed = replace(parsed, secrets={SIGNING: generated.reveal()})
         _refuse_other_origin(origins, parsed)
-        sealed = [await self.seal(field, text, stored.job_id, parsed) for field, text in parsed.secrets.items()]
+        sealed = [await self.seal(field, Plain(text), stored.job_id, parsed) for field, text in parsed.secrets.items()]
         edited = await self._store.edit_channel(
             name,
             parsed,
