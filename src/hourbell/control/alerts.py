@@ -142,7 +142,7 @@ class Alerts:
             generated = Plain(new_secret(self._random_bytes(SECRET_BYTES)))
             parsed = replace(parsed, secrets={SIGNING: generated.reveal()})
         _refuse_other_origin(origins, parsed)
-        sealed = [await self.seal(field, text, stored.job_id, parsed) for field, text in parsed.secrets.items()]
+        sealed = [await self.seal(field, Plain(text), stored.job_id, parsed) for field, text in parsed.secrets.items()]
         edited = await self._store.edit_channel(
             name,
             parsed,
