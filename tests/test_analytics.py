@@ -10,7 +10,11 @@ import pytest
 
 from hourbell import analytics, clock
 from hourbell.analytics import MAX_WAITING_VALUES, Analytics, AnalyticsUnavailable
+from hourbell.core.values.url import parse_url
 from hourbell.metrics import Metrics
+from hourbell.settings import SettingsError, load_settings
+from hourbell.targets.http.transport import Refused
+from hourbell.wiring import build_egress_policy
 
 NOWHERE = "redis://somebody:xyz%2Fzy@127.0.0.1:9/0"  # nothing listens there
 AT = datetime(2026, 3, 2, 23, 59, tzinfo=UTC)
@@ -91,3 +95,43 @@ def test_without_the_package_nothing_is_counted_and_it_is_said_once(
     assert analytics.INSTALL in vars(record)["error"]
     with pytest.raises(AnalyticsUnavailable, match="is not installed"):
         made.days(None, date(2026, 3, 1), date(2026, 3, 2))
+
+
+@pytest.mark.anyio
+async def test_no_webhook_reaches_redis() -> None:
+    open_networks = {"HOURBELL_ALLOW_NETWORKS": "127.0.0.0/8"}
+    url = parse_url("http://127.0.0.1:6399/")
+    without = build_egress_policy(load_settings(environment=open_networks), port=8080)
+    assert await without.addresses_of(url)
+
+    guarded = build_egress_policy(
+        load_settings(environment={**open_networks, "REDIS_URL": "redis://127.0.0.1:6399"}), port=8080
+    )
+    with pytest.raises(Refused):
+        await guarded.addresses_of(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:6379",
+        "http://h:6379",
+        "redis://",
+        "redis://:p@ss@h",
+        "redis://h:70000",
+        "redis://h/x",
+        "redis://h /0",
+    ],
+)
+def test_an_invalid_redis_url_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(SettingsError, match="REDIS_URL") as refused:
+        load_settings(environment={"REDIS_URL": url})
+    assert "p@ss" not in str(refused.value)
+    assert "write redis://:password@host:6379/0" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://h", "redis://:p%40@h:1/15", "rediss://user:p@h/", "redis://[::1]:6379/0?protocol=3"]
+)
+def test_a_redis_url_is_taken_as_it_is(url: str) -> None:
+    assert load_settings(environment={"REDIS_URL": url}).redis_url == url
