@@ -114,6 +114,10 @@ def test_applied_changes_are_printed_without_control_characters(server: Server, 
 def test_an_export_holds_no_control_characters(server: Server, form: str) -> None:
     target = {**TARGET, "headers": {}}
     server.answers["/jobs"] = {"items": [job(name="a", target=target, source=EVIL)], "next_cursor": None}
+    at = {"created_at": "2026-03-02T08:00:00Z", "updated_at": "2026-03-02T08:00:00Z"}
+    channel = {"name": f"c{EVIL}", "type": "slack", "config": {"type": "slack", EVIL: EVIL}, "source": EVIL, **at}
+    server.answers["/channels"] = {"items": [channel]}
+    server.answers["/alert-policies"] = {"items": [{"name": f"p{EVIL}", "on": ["failed"], "source": EVIL, **at}]}
     output = server.run("export", "--format", form)
 
     assert "https://example.com/" in output

@@ -80,6 +80,7 @@ _MESSAGES: Mapping[str, _Describe] = {
     "bool_parsing": _FLAG,
     "string_type": _is_not("a text", 'write it in quotes, as in "text"'),
     "list_type": _is_not("a list", "write it in brackets, as in [1, 2]"),
+    "dict_type": _is_not("an object", 'write one such as {"name": {"field": "value"}}'),
     "uuid_parsing": _is_not("an id", "write all 36 characters, as in 0198c0de-7a11-8b0b-9d35-5f1e1d7a93a5"),
     "date_type": _DATE,
     "date_parsing": _DATE,
