@@ -4,6 +4,8 @@ Values sent to a receiver are also bound to the receiver's origin: a row whose o
 
 A key ring holds the keys of the settings, newest first: it seals with the first and opens with the key that a secret
 names. Plain secrets are wrapped, so that neither a log line nor a traceback shows one.
+
+Commands are not secret, but a node runs only those that were defined through Hourbell: `CommandSeals` signs them.
 """
 
 import base64
@@ -11,11 +13,13 @@ import contextlib
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from uuid import UUID
+
+from hourbell.core.job.command import CommandCall, text_to_seal
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
@@ -105,6 +109,34 @@ class KeyRing:
             return Plain(cipher.decrypt(nonce, text, sealed.associated_data()).decode())
         except (InvalidTag, ValueError):
             raise CannotOpen("it was changed, or sealed for another row") from None
+
+
+class CommandSeals:
+    """Seals commands, each bound to a job and a version, and verifies seals with every key of the ring.
+
+    `keys` are derived from those of the key ring; `newest` is the id of the one that seals.
+    """
+
+    def __init__(self, keys: Mapping[str, bytes], newest: str) -> None:
+        self._keys = keys
+        self.newest = newest
+
+    @classmethod
+    def of(cls, ring: KeyRing) -> "CommandSeals":
+        return cls(ring.derive_each("command seal"), ring.newest)
+
+    def seal(self, job_id: UUID, version: int, call: CommandCall) -> str:
+        return f"{self.newest}:{self._signature(self.newest, job_id, version, call)}"
+
+    def verify(self, seal: str | None, job_id: UUID, version: int, call: CommandCall) -> bool:
+        """Return True if the seal was made with one of the keys, for this job, version and command."""
+        key_id, _, signature = (seal or "").partition(":")
+        if key_id not in self._keys or not signature.isascii():
+            return False
+        return hmac.compare_digest(signature, self._signature(key_id, job_id, version, call))
+
+    def _signature(self, key_id: str, job_id: UUID, version: int, call: CommandCall) -> str:
+        return hmac.digest(self._keys[key_id], text_to_seal(job_id, version, call), "sha256").hex()
 
 
 def _derived(key: bytes, purpose: str) -> bytes:

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from hourbell.core.access.variable_names import PREFIX, UnknownVariable, nearly, unknown_variables
+from hourbell.core.job.command import DEFAULT_LABEL, LABEL, USER_NAME
 from hourbell.core.values.mail import MailServer, parse_mail_address, parse_mail_server
 from hourbell.core.values.networks import Network, parse_networks, parse_ports
 from hourbell.core.values.public_path import OWN_PATHS, parse_public_path
@@ -184,6 +185,16 @@ def _number(least: int, limit: int) -> Callable[[str], int]:
     return read
 
 
+def _names(pattern: re.Pattern[str], form: str) -> Callable[[str], tuple[str, ...]]:
+    def read(text: str) -> tuple[str, ...]:
+        names = [name.strip() for name in text.split(",")]
+        if not all(map(pattern.fullmatch, names)):
+            raise ValueError(f"write {form}")
+        return tuple(dict.fromkeys(names))
+
+    return read
+
+
 def _switch(text: str) -> bool:
     if text.lower() not in _YES | _NO:
         raise ValueError("write 1 or 0, true or false")
@@ -305,6 +316,10 @@ class Settings:
     lane_slots: int = 100
     sync_threads: int = 32
     sql_connections: int = 10
+    commands: bool = False
+    labels: tuple[str, ...] = (DEFAULT_LABEL,)
+    command_slots: int = 10
+    command_users: tuple[str, ...] = ()
     poison_after: int = 3
     allow_networks: tuple[Network, ...] = ()
     deny_networks: tuple[Network, ...] = ()
@@ -380,6 +395,10 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "lane_slots": _number(1, 100_000),
     "sync_threads": _number(1, 10_000),
     "sql_connections": _number(1, 1_000),
+    "commands": _switch,
+    "labels": _names(LABEL, "names of letters, digits, _, . and -, as in default,db1"),
+    "command_slots": _number(1, 1_000),
+    "command_users": _names(USER_NAME, "names of users of this machine, as in backup,www-data"),
     "poison_after": _number(1, 1_000),
     "allow_networks": parse_networks,
     "deny_networks": parse_networks,

@@ -4,6 +4,7 @@ import logging
 import os
 import random
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from hourbell.control.ledger import Ledger
 from hourbell.control.rules import Rules
 from hourbell.control.run_counts import RunCounts
 from hourbell.control.runs import Runs
-from hourbell.control.secrets import Secrets, WrongKeys, check_keys
+from hourbell.control.secrets import MAKE_KEY, Secrets, WrongKeys, check_keys
 from hourbell.control.timeline import Timelines
 from hourbell.core.access.audit_chain import SealKeys
 from hourbell.core.doctor.deployment import check_deployment
@@ -42,7 +43,7 @@ from hourbell.engine.run_events import RunListener
 from hourbell.ids import new_id
 from hourbell.metrics import Metrics
 from hourbell.private_files import exposure, read_with_mode
-from hourbell.sealing import KeyRing, make_key_file, parse_keys
+from hourbell.sealing import CommandSeals, KeyRing, make_key_file, parse_keys
 from hourbell.settings import DEFAULT, Settings, SettingsError, servers_of
 from hourbell.store.alerts.verbs import AlertVerbs
 from hourbell.store.alerts.watching import AlertStore
@@ -309,6 +310,7 @@ async def open_secrets(settings: Settings) -> AsyncIterator[tuple[Secrets, datet
         keys = await load_keys(settings, stores.secrets)
         if keys is None:
             raise WrongKeys("set HOURBELL_SECRET_KEY to base64 of 32 random bytes, as `openssl rand -base64 32` makes")
+        stores.control.seal_commands(CommandSeals.of(keys))
         secrets = Secrets(stores.secrets, stores.control, keys, new_id=new_id, random_bytes=os.urandom)
         yield secrets, await stores.engine.sample_time()
     finally:
@@ -346,7 +348,9 @@ def build_control(
         functions=settings.allow_functions,
         databases=settings.sql_databases,
         has_functions=settings.database.kind == "postgresql",
+        has_keys=keys is not None,
     )
+    stores.control.seal_commands(None if keys is None else CommandSeals.of(keys))
     secrets = Secrets(stores.secrets, stores.control, keys, new_id=new_id, random_bytes=os.urandom)
     jobs = Jobs(stores.control, stores.lists, rules=rules, secrets=secrets, now=now, new_id=new_id)
     live_for = max(LIVE_FOR, settings.lease)
@@ -471,12 +475,30 @@ def build_targets(
 ) -> list[Target]:
     """Build the targets of a node whose own server listens on this port."""
     own = TaskTarget(tasks, threads=settings.sync_threads, transactions=settings.sql_connections)
+    commands = [_command_target(settings, keys)] if settings.commands else []
     return [
         own,
+        *commands,
         _http_target(settings, keys, policy),
         _sql_target(settings, lambda: own.open_transactions),
         _channel_target(settings, stores, keys, policy),
     ]
+
+
+def _command_target(settings: Settings, keys: KeyRing | None) -> Target:
+    from hourbell.targets.command.target import CommandTarget
+
+    if not sys.platform.startswith("linux"):
+        raise SettingsError("HOURBELL_COMMANDS is 1, and commands need Linux; leave it out on this machine")
+    if keys is None:
+        raise SettingsError(f"HOURBELL_COMMANDS is 1, and there is no key to verify commands with; {MAKE_KEY}")
+    return CommandTarget(
+        CommandSeals.of(keys),
+        labels=settings.labels,
+        slots=settings.command_slots,
+        users=settings.command_users,
+        elapsed=clock.elapsed,
+    )
 
 
 def build_channels(settings: Settings) -> list["Channel"]:

@@ -26,6 +26,7 @@ FUNCTION = {"type": "sql", "database": "reports", "function": "public.cleanup"}
 FORBIDDEN = {"type": "sql", "database": "reports", "function": "public.drop_everything"}
 OTHER_SCHEMA = {"type": "sql", "database": "reports", "function": "attacker.cleanup"}
 TASK = {"type": "task", "name": "reports.send"}
+COMMAND = {"type": "command", "command": ["/usr/bin/backup", "shop"]}
 SECRET = {"secret_headers": {"Authorization": "Bearer xyzzy"}}
 NUMBERS = count()
 Headers = Mapping[str, str]
@@ -38,7 +39,9 @@ def reported(answer: httpx.Response) -> str:
 
 
 async def by_patch(api: Whole, name: str, body: Body, headers: Headers, more: Mapping[str, str]) -> str:
-    nothing: Body = dict.fromkeys(["url", "database", "function", "name"])  # a merge patch adds to the old target
+    nothing: Body = dict.fromkeys(
+        ["url", "database", "function", "name", "command"]
+    )  # a merge patch adds to the old target
     patch = {**body, "target": nothing | body["target"]}
     return reported(await api.client.patch(f"{JOBS}/{name}", json=patch, headers=headers, params=more))
 
@@ -139,6 +142,9 @@ EFFECTS: dict[str, tuple[Body, Body, dict[str, str], dict[Role, str]]] = {
     "to a function off the list": ({}, {"target": FORBIDDEN}, {}, by_role(NO, NO, NO, "invalid_job")),
     "to a function of another schema": ({}, {"target": OTHER_SCHEMA}, {}, by_role(NO, NO, NO, "invalid_job")),
     "to a task": ({}, {"target": TASK}, {}, by_role(NO, NO, NO, "done")),
+    "to a command": ({}, {"target": COMMAND}, {}, by_role(NO, NO, NO, "done")),
+    "a job that runs a command": ({"target": COMMAND}, {"schedule": "0 4 * * *"}, {}, by_role(NO, NO, NO, "done")),
+    "a command to a webhook": ({"target": COMMAND}, {"target": HOOK}, {}, by_role(NO, NO, NO, "done")),
 }  # fmt: skip
 
 
@@ -161,11 +167,11 @@ async def test_every_way_to_change_a_job_is_answered_alike(
     assert found == expected
 
 
-@pytest.mark.parametrize(("target", "way"), list(product(("http", "function", "forbidden", "task"), MAKES)))
+@pytest.mark.parametrize(("target", "way"), list(product(("http", "function", "forbidden", "task", "command"), MAKES)))
 async def test_every_way_to_create_a_job_is_answered_alike(
     api: Whole, tokens: dict[Role, dict[str, str]], target: str, way: str
 ) -> None:
-    targets = {"http": HOOK, "function": FUNCTION, "forbidden": FORBIDDEN, "task": TASK}
+    targets = {"http": HOOK, "function": FUNCTION, "forbidden": FORBIDDEN, "task": TASK, "command": COMMAND}
     found = {}
     for role in Role:
         name = f"new-{next(NUMBERS)}"
@@ -348,6 +354,7 @@ BULK: dict[str, tuple[Body, Way, dict[Role, str]]] = {
     "http with a secret header": (SECRET, by_put, EDITS),
     "function": ({"target": FUNCTION}, by_put, DEFINES),
     "task": ({"target": TASK}, by_put, DEFINES),
+    "command": ({"target": COMMAND}, by_put, DEFINES),
     "http of a file": ({}, by_apply, by_role(NO, NO, OWNED, OWNED)),
     "task of a file": ({"target": TASK}, by_apply, by_role(NO, NO, NO, OWNED)),
     "task of an application": ({"target": TASK}, by_app, by_role(NO, NO, NO, OWNED)),

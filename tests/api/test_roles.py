@@ -26,7 +26,7 @@ LEAST = {
             "list_stuck", "list_orphans", "get_run", "preview_schedule", "explain_instant", "get_forecast",
             "get_overview", "get_analytics", "get_timeline", "list_nodes", "list_outages", "list_tags", "listen",
             "get_session", "delete_session", "list_channels", "get_channel", "list_alert_policies", "get_alert_policy",
-            "list_incidents", "get_incident",
+            "list_incidents", "get_incident", "get_run_log",
         ],
         Role.VIEWER,
     ),
@@ -58,6 +58,7 @@ OTHERS = [
     {"type": "sql", "database": "reports", "function": "cleanup", "args": {"days": 30}},
     {"type": "task", "name": "reports.send"},
     {"type": "queue", "queue": "mail"},
+    {"type": "command", "command": ["/bin/true"]},
 ]
 REFUSED = ("refused", "not_allowed")
 _NUMBERS = count()

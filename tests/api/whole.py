@@ -41,7 +41,7 @@ from hourbell.control.timeline import Timelines
 from hourbell.core.access.roles import Role
 from hourbell.core.values.networks import Network
 from hourbell.metrics import Metrics
-from hourbell.sealing import KeyRing
+from hourbell.sealing import CommandSeals, KeyRing
 from hourbell.targets.channel.chat import SlackChannel
 from hourbell.targets.channel.ntfy import NtfyChannel
 from hourbell.targets.channel.webhook import WebhookChannel
@@ -117,6 +117,7 @@ async def whole_api(
 
     store, lists = database.control(), database.lists()
     keys = KeyRing([b"k" * 32], random_bytes)
+    store.seal_commands(CommandSeals.of(keys))
     secrets = Secrets(database.secrets(), store, keys, new_id=new_id, random_bytes=random_bytes)
     rules = Rules(
         forbids=_forbids,

@@ -43,6 +43,7 @@ COMMANDS = {
     "discard_runs": "run discard --state --job --since --until --fingerprint --dry-run",
     "list_groups": "run groups --job --since --until --number",
     "get_run": "run get",
+    "get_run_log": "run logs --follow --attempt",
     "replay_run": "run replay",
     "cancel_run": "run cancel",
     "discard_run": "run discard",

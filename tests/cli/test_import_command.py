@@ -50,7 +50,8 @@ def test_lines_with_problems_are_reported_and_the_rest_is_converted() -> None:
     assert result.exit_code == 1
     assert names(result.stdout) == ["backup"]
     assert result.stderr.splitlines() == [
-        "error: line 3: @reboot is not a time; start it from the system, or trigger a job when the machine is up",
+        "error: line 3: @reboot is not a time; make it a systemd service with WantedBy=multi-user.target, "
+        "or let such a service trigger a job",
         "error: line 4: minute field, column 1: 61 is outside 0-59",
     ]
     assert "# crontab line 3: could not be read: @reboot /bin/boot\n" in result.stdout

@@ -225,7 +225,7 @@ def test_comments_directly_above_belong_to_the_entry() -> None:
 @pytest.mark.parametrize(
     ("line", "tokens"),
     [
-        ("@reboot x", "line 1: @reboot is not a time; start it from the system"),
+        ("@reboot x", "line 1: @reboot is not a time; make it a systemd service"),
         ("0 3 * * *", "line 1: there is no command; write one after the schedule"),
         ("0 3 * *", "line 1: expected 5 fields and a command, got 4 words; write minute hour"),
         ("7 7", "line 1: expected 5 fields and a command, got 2 words; write minute hour"),

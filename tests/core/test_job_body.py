@@ -236,14 +236,16 @@ ONE_ERROR: list[tuple[dict[str, Any], FieldError]] = [
         {"target": {}},
         FieldError(
             "/target/type",
-            "target needs a type: http with url, sql with function, task with name, or queue with queue",
+            "target needs a type: http with url, sql with function, task with name, "
+            "command with command, or queue with queue",
         ),
     ),
     (
         {"target": {"type": "ftp", "url": "ftp://example.com"}},
         FieldError(
             "/target/type",
-            "type is 'ftp'; write http with url, sql with function, task with name, or queue with queue",
+            "type is 'ftp'; write http with url, sql with function, task with name, "
+            "command with command, or queue with queue",
         ),
     ),
     ({"target": {"type": "task", "name": ""}}, FieldError("/target/name", "the task target needs name")),

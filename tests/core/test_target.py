@@ -42,7 +42,8 @@ def test_a_lane_follows_from_the_target(target: dict[str, Any], lane: str) -> No
 @pytest.mark.parametrize("target", [None, [], "task", {}, {"type": None}], ids=repr)
 def test_a_target_without_a_type_is_refused_with_the_known_types(target: object) -> None:
     assert errors_of(target) == (
-        "target needs a type: http with url, sql with function, task with name, or queue with queue",
+        "target needs a type: http with url, sql with function, task with name, "
+        "command with command, or queue with queue",
     )
 
 
@@ -51,7 +52,8 @@ def test_a_target_without_a_type_is_refused_with_the_known_types(target: object)
     [
         (
             {"type": "ftp"},
-            "type is 'ftp'; write http with url, sql with function, task with name, or queue with queue",
+            "type is 'ftp'; write http with url, sql with function, task with name, "
+            "command with command, or queue with queue",
         ),
         ({"type": "sql", "database": "default"}, "the sql target needs function"),
         ({"type": "task", "name": ""}, "the task target needs name"),

@@ -72,6 +72,7 @@ class ScriptedStore:
     may_begin: bool = True
     noted: list[tuple[Any, ...]] = field(default_factory=list)
     successes: dict[tuple[UUID, datetime], datetime] = field(default_factory=dict)
+    seals: dict[tuple[UUID, int], str] = field(default_factory=dict)
     written: list[SettledAttempt] = field(default_factory=list)
 
     def add(self, lane: str, count: int, first: int = 1) -> None:
@@ -127,6 +128,9 @@ class ScriptedStore:
 
     async def write_notes(self, notes: Sequence[Any], now: datetime) -> None:
         self.noted.append((*notes, now))
+
+    async def command_seal(self, job_id: UUID, version: int) -> str | None:
+        return self.seals.get((job_id, version))
 
     async def last_success(self, job_id: UUID, before: datetime) -> datetime | None:
         return self.successes.get((job_id, before))

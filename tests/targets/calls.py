@@ -24,6 +24,8 @@ class ReportingCall(Call):
         note: Callable[[Notes], Awaitable[None]] | None = None,
         is_stopped: Callable[[], bool] | None = None,
         last_success: Callable[[], Awaitable[datetime | None]] | None = None,
+        seal: str | None = None,
+        is_interrupted: bool = False,
     ) -> None:
         super().__init__(run, definition, now, secrets)
         self._begin = begin or super().begin
@@ -31,6 +33,8 @@ class ReportingCall(Call):
         self._note = note or super().note
         self._is_stopped = is_stopped or super().is_stopped
         self._last_success = last_success or super().last_success
+        self._seal = seal
+        self._is_interrupted = is_interrupted
 
     async def begin(self) -> bool:
         return await self._begin()
@@ -46,3 +50,9 @@ class ReportingCall(Call):
 
     async def last_success(self) -> datetime | None:
         return await self._last_success()
+
+    def is_interrupted(self) -> bool:
+        return self._is_interrupted
+
+    async def command_seal(self) -> str | None:
+        return self._seal

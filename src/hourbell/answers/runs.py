@@ -13,7 +13,7 @@ from hourbell.core.run.states import ENDS, Kind, Reason, RunState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine(Answer):
-    """A line that a task logged."""
+    """A line that a task logged, or that a command wrote."""
 
     at: datetime
     text: str
@@ -43,7 +43,10 @@ class Attempt(Answer):
     phases: Mapping[str, float] = field(default_factory=dict)
     late_outcome: Annotated[str | None, Doc("The outcome that the node of a lost attempt reported later.")] = None
     duration_ms: float | None = None
-    log: Annotated[tuple[LogLine, ...], Doc("The newest log lines of a task, at most 1,000 lines and 64 KiB.")] = ()
+    log: Annotated[
+        tuple[LogLine, ...],
+        Doc("Lines that a task logged, the newest 64 KiB; or the first and last 64 KiB of a command's output."),
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from hourbell.api import alerts, applying, events, imports, job_bulk, jobs, overview, runs, sessions, timeline
+from hourbell.api import alerts, applying, events, imports, job_bulk, jobs, overview, run_log, runs, sessions, timeline
 from hourbell.api.access import Authenticator, caller, caller_or_local, check_open_mode, is_known, read_in_turn
 from hourbell.api.docs_page import DOCS_POLICY, docs_page
 from hourbell.api.documented import responses
@@ -107,6 +107,7 @@ def _add_api(app: FastAPI) -> None:
         for module in (applying, job_bulk, imports, jobs):
             add(module.router, f"/{tag}", tag, name)
     add(runs.router, "/runs", "runs")
+    add(run_log.router, "/runs", "runs")
     add(job_bulk.demo, "/demo", "jobs")
     add(alerts.router, tag="alerts")
     for module in (overview, timeline, events):

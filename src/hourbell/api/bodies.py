@@ -81,6 +81,48 @@ class TaskTarget(Body):
     timeout: Duration = _default("10m")
 
 
+class CommandLimits(Body):
+    """Limits of each process of a command; sizes in bytes or with K, M, G or T."""
+
+    memory: str | int | None = Field(None, examples=["512M"])
+    cpu: Duration | None = None
+    processes: int | None = Field(None, ge=1, description="Of the command's user, on the whole machine.")
+    open_files: int | None = Field(None, ge=8)
+    file_size: str | int | None = Field(None, examples=["1G"])
+
+
+class CommandExitCodes(Body):
+    """The meaning of exit codes. Others are failures."""
+
+    ok: int | list[int] = [0]
+    nothing: int | list[int] = Field([], description="A success: there was nothing to do.")
+    retry: int | list[int] | None = Field(None, description="The failures to retry; default: every failure.")
+
+
+class CommandTarget(Body):
+    """A command to run on a node's machine. Needs the role admin, and a node that allows commands."""
+
+    type: Literal["command"]
+    command: str | list[str] = Field(
+        min_length=1,
+        description="The program and its arguments, or a text for /bin/sh.",
+        examples=[["/usr/bin/pg_dump", "-Fc", "-f", "/backup/shop.dump", "shop"]],
+    )
+    label: str = Field("default", pattern=r"^[A-Za-z0-9_.-]{1,63}$", description="Run only on nodes with this label.")
+    cwd: str | None = Field(None, description="The folder to start in; default: the user's home.")
+    env: dict[str, str] = Field({}, max_length=200)
+    inherit_env: list[str] = Field([], max_length=200, description="Variables of the node that the command gets, too.")
+    env_file: str | None = Field(None, description="A file of the node's machine with lines NAME=value.")
+    user: str | None = Field(None, description="Run as this user; the node must run as root and allow it.")
+    umask: str | None = Field(None, pattern="^0?[0-7]{3}$", examples=["027"])
+    nice: int = Field(0, ge=0, le=19)
+    stdin: str | None = Field(None, description="The input; default: the payload as JSON, if there is one.")
+    timeout: Duration = _default("1h")
+    kill_after: Duration = _default("10s")
+    limits: CommandLimits | None = None
+    exit_codes: CommandExitCodes | None = None
+
+
 class QueueTarget(Body):
     """A queue to add the run to."""
 
@@ -88,7 +130,7 @@ class QueueTarget(Body):
     queue: str = Field(min_length=1)
 
 
-Target = Annotated[HttpTarget | SqlTarget | TaskTarget | QueueTarget, Field(discriminator="type")]
+Target = Annotated[HttpTarget | SqlTarget | TaskTarget | CommandTarget | QueueTarget, Field(discriminator="type")]
 
 
 _TYPES: dict[str, Any] = {
@@ -235,7 +277,7 @@ class JobFilterBody(Body):
     q: str | None = Field(None, max_length=100, description="A prefix of the name.")
     tag: str | None = Field(None, max_length=100)
     state: JobState | None = Field(None, strict=False)
-    target: Literal["http", "sql", "task", "queue"] | None = None
+    target: Literal["http", "sql", "task", "command", "queue"] | None = None
     managed_by: Literal["api", "app", "code", "sql", "file"] | None = None
     source: str | None = Field(None, max_length=200)
     subject: str | None = Field(None, max_length=200)
@@ -285,6 +327,7 @@ class ConvertBody(Body):
     format: Literal["crontab", "jobs-file"]
     text: str = Field(examples=["0 3 * * * /usr/local/bin/backup\n"])
     timezone: str | None = Field(None, max_length=100, description="Of crontab entries without CRON_TZ.")
+    commands: bool = Field(False, description="Make jobs that run the commands of a crontab.")
     source: str = Field("", max_length=200, description="Returned, unless a jobs file has its own.")
 
 

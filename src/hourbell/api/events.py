@@ -37,15 +37,16 @@ async def listen(
     streams, name = authenticator_of(request).streams, caller.limited_as
     if (refused := streams.begin(name)) is not None:
         raise refused
-    return _EventStream(_events(request, control.watch, last_event_id), lambda: streams.end(name))
+    events = _events(request, control.watch, last_event_id)
+    return StreamedResponse(events, MEDIA_TYPE, lambda: streams.end(name))
 
 
-class _EventStream(StreamingResponse):
+class StreamedResponse(StreamingResponse):
     """A streaming response that calls `on_end` once, however the stream ends."""
 
-    def __init__(self, events: AsyncIterator[bytes], on_end: Callable[[], None]) -> None:
+    def __init__(self, parts: AsyncIterator[bytes], media_type: str, on_end: Callable[[], None]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(events, media_type=MEDIA_TYPE, headers=headers)
+        super().__init__(parts, media_type=media_type, headers=headers)
         self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -70,7 +70,7 @@ def _query(wanted: bodies.JobFilterBody) -> JobQuery:
 async def convert_jobs(user: Editor, body: JsonBody) -> Response:
     """Convert a crontab or a jobs file to definitions that `/jobs/apply` takes. Nothing is stored.
 
-    The entries of a crontab become disabled jobs of tasks, because Hourbell runs no shell commands. References to
+    The entries of a crontab become disabled jobs of tasks, or with `commands` jobs that run the commands. References to
     secrets in a jobs file (`env:`, `file:`) are left out.
     """
     del user
@@ -82,7 +82,10 @@ async def convert_jobs(user: Editor, body: JsonBody) -> Response:
 
 def _converted(given: bodies.ConvertBody) -> Response:
     is_crontab = given.format == "crontab"
-    found = convert_crontab(given.text, given.timezone) if is_crontab else convert_jobs_file(given.text)
+    if is_crontab:
+        found = convert_crontab(given.text, given.timezone, commands=given.commands)
+    else:
+        found = convert_jobs_file(given.text)
     return JSONResponse(answer(job_answers.Converted, found, source=found.source or given.source))
 
 

@@ -52,6 +52,10 @@ DropSecrets = Annotated[
     bool,
     Query(description="Give up secret headers that were set for another origin than the new one. Needs admin."),
 ]
+ApproveCommand = Annotated[
+    bool,
+    Query(description="Approve a command that SQL has changed and you have checked. Needs admin and If-Match."),
+]
 RecentCount = Annotated[
     int | None, Query(ge=0, le=50, description="Include so many of the newest scheduled times, with their fates.")
 ]
@@ -74,9 +78,9 @@ class JobParameters:
     q: Annotated[str | None, Query(max_length=100, description="A prefix of the name.")] = None
     tag: Annotated[str | None, Query(max_length=100)] = None
     state: JobState | None = None
-    target: Annotated[Literal["http", "sql", "task", "queue"] | None, Query(description="The type of the target.")] = (
-        None
-    )
+    target: Annotated[
+        Literal["http", "sql", "task", "command", "queue"] | None, Query(description="The type of the target.")
+    ] = None
     managed_by: Literal["api", "app", "code", "sql", "file", "system"] | None = None
     source: Annotated[str | None, Query(max_length=200)] = None
     subject: Subject = None
@@ -110,8 +114,9 @@ def _edit_options(
     take_over: TakeOver = False,
     drop_backlog: DropBacklog = False,
     drop_secrets: DropSecrets = False,
+    approve_command: ApproveCommand = False,
 ) -> EditOptions:
-    return EditOptions(version, drop_backlog, drop_secrets, take_over)
+    return EditOptions(version, drop_backlog, drop_secrets, take_over, approve_command)
 
 
 Edit = Annotated[EditOptions, Depends(_edit_options)]

@@ -34,7 +34,9 @@ class TimelineParameters:
     q: Annotated[str | None, Query(max_length=100, description="How the name begins.")] = None
     tag: Annotated[str | None, Query(max_length=100)] = None
     state: JobState | None = None
-    target: Annotated[Literal["http", "sql", "task", "queue"] | None, Query(description="The target's type.")] = None
+    target: Annotated[
+        Literal["http", "sql", "task", "command", "queue"] | None, Query(description="The target's type.")
+    ] = None
     managed_by: Literal["api", "app", "code", "sql", "file", "system"] | None = None
     source: Annotated[str | None, Query(max_length=200)] = None
     subject: Subject = None

@@ -75,6 +75,7 @@ class EditOptions(TypedDict, total=False):
     take_over: bool
     drop_backlog: bool
     drop_secrets: bool
+    approve_command: bool
 
 
 class ApplyOptions(TypedDict, total=False):

@@ -69,13 +69,15 @@ class EditOptions:
     """Options of an edit: the expected version, and what the edit may do.
 
     `drop_backlog` skips instants that are due and not planned yet, `drop_secrets` removes secret headers that were set
-    for another origin, and `take_over` takes over a job that somebody else owns.
+    for another origin, and `take_over` takes over a job that somebody else owns. `approve_command` seals the command
+    that the job then has, which the user has checked at the expected version.
     """
 
     expect_version: int | None = None
     drop_backlog: bool = False
     drop_secrets: bool = False
     take_over: bool = False
+    approve_command: bool = False
 
 
 _AS_IT_IS = EditOptions()
@@ -203,6 +205,8 @@ class Jobs:
         moving = OriginChange(user.role.may(Role.ADMIN), options.drop_secrets, after.header_names)
         refuse_origin(old, after.definition, await self._secrets.list(found.job.id, self._now()), moving)
         await self._store.refuse_unknown_policy(after.definition, old)
+        if not options.approve_command:
+            await self._store.check_command(found.job, after.definition)
         return Intended(old, after.definition)
 
     async def delete(
@@ -338,6 +342,9 @@ class Jobs:
         With secret headers the job is also read before, because they are sealed for the origin of the new body.
         """
 
+        if options.approve_command and options.expect_version is None:
+            raise Conflict("version_needed", "to approve a command, send the version that you have checked as If-Match")
+
         def edit(job: Job) -> Definition:
             return self._redefined(job, change(job), user, take_over=options.take_over).definition
 
@@ -355,6 +362,7 @@ class Jobs:
                 drop_backlog=options.drop_backlog,
                 secrets=secrets,
                 moving=OriginChange(user.role.may(Role.ADMIN), options.drop_secrets, given),
+                approve_command=options.approve_command,
             )
         except NoSuchJob:
             raise no_such_job(ref) from None

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+from hourbell.control.secrets import MAKE_KEY
+from hourbell.core.job.command import CommandCall
 from hourbell.core.job.target import OWN_DATABASE, HttpCall, SqlCall, TargetCall
 from hourbell.core.values.field_errors import FieldError
 
@@ -25,6 +27,7 @@ class Rules:
     functions: Collection[str] = ()
     databases: Collection[str] = ()
     has_functions: bool = True  # False if the own database has no functions to call (SQLite)
+    has_keys: bool = True  # False if there is no key to seal commands with
 
     def check(self, call: TargetCall) -> list[FieldError]:
         """Return the errors of a target that this installation does not allow."""
@@ -33,6 +36,8 @@ class Rules:
                 return self._check_address(call)
             case SqlCall():
                 return self._check_function(call)
+            case CommandCall() if not self.has_keys:
+                return [FieldError("/target/type", "there is no key to seal commands with", MAKE_KEY)]
             case _:
                 return []
 

@@ -123,10 +123,14 @@ class Secrets:
         return found
 
     async def rotate_keys(self, actor: Actor) -> int:
-        """Seal all secrets again with the newest key of the ring, in batches; return their number."""
+        """Seal all secrets and commands again with the newest key of the ring, in batches; return their number."""
         await check_keys(self._secrets, self._ring)
         done = 0
         while count := await self._secrets.reseal(self._ring.newest, _BATCH, self._seal_again, actor):
+            done += count
+        after: tuple[UUID, int] | None = (_NOBODY, 0)
+        while after is not None:
+            count, after = await self._secrets.reseal_commands(after, _BATCH, actor)
             done += count
         if await self._secrets.canary() is not None:
             await self._secrets.set_canary(_canary(self._ring), replace=True)

@@ -34,6 +34,7 @@ log = logging.getLogger("hourbell.engine")
 
 NO_DEFINITION = Definition("", "", {}, retry=RETRY_PRESETS["none"])  # for one that is deleted or cannot be read
 _UNDEFINED = Failed("the definition of this run's job is missing or unreadable", retryable=False)
+_STOP_SECONDS = 1.0  # for attempts to end after they were interrupted
 _NAMED = 20  # runs in one log line
 _ALLOW = Overlap.ALLOW  # attribute access on the enum takes longer than the comparison
 
@@ -93,8 +94,14 @@ class ActiveAttempt(Call):
     def last_success(self) -> Coroutine[Any, Any, datetime | None]:
         return self._attempts.last_success(self.run)
 
+    def command_seal(self) -> Coroutine[Any, Any, str | None]:
+        return self._attempts.command_seal(self.run)
+
     def is_stopped(self) -> bool:
         return self.stop is not None
+
+    def is_interrupted(self) -> bool:
+        return isinstance(self.stop, Interrupted)
 
 
 class Attempts:
@@ -273,7 +280,7 @@ class Attempts:
         log.warning("drain_limit_reached", extra={"interrupted": len(left)})
         for active in left:
             self._stop(active, Interrupted())
-        await _wait_for(left, 1.0)
+        await _wait_for(left, max([_STOP_SECONDS, *(active.pool.stop_seconds for active in left if active.pool)]))
         for active in self._under_way():
             self._settle(active, Interrupted())  # it cannot be stopped, because it runs in a thread
 
@@ -309,6 +316,10 @@ class Attempts:
     async def last_success(self, run: Run) -> datetime | None:
         """Return the scheduled time of the same job's newest successful run before this one."""
         return await self._store.last_success(run.job_id, run.scheduled_at)
+
+    async def command_seal(self, run: Run) -> str | None:
+        """Return the seal of the command of the run's job version; None if it has none."""
+        return await self._store.command_seal(run.job_id, run.job_version)
 
     def _holds_earlier(self, run: Run) -> bool:
         return any(LeaseKey(run.id, number) in self._held for number in range(max(1, run.attempt - 3), run.attempt))

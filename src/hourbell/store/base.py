@@ -255,6 +255,9 @@ class EngineStore(Protocol):
     async def secrets(self, jobs: Collection[UUID], now: datetime) -> dict[UUID, tuple[Sealed, ...]]:
         """Return the sealed secrets of jobs that are valid now, the newest of each field first."""
 
+    async def command_seal(self, job_id: UUID, version: int) -> str | None:
+        """Return the seal of the command of a job's version; None if it has none."""
+
     async def last_success(self, job_id: UUID, before: datetime) -> datetime | None:
         """Return the scheduled time of the job's newest successful run, of any kind, scheduled before `before`."""
 

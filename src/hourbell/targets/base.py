@@ -63,8 +63,16 @@ class Call:
         """Return the scheduled time of the job's newest successful run before this one; None if there is none."""
         return None
 
+    async def command_seal(self) -> str | None:
+        """Return the seal of the command of the run's job version; None if it has none."""
+        return None
+
     def is_stopped(self) -> bool:
         """Return True once the node has asked the attempt to stop. Safe to call from any thread."""
+        return False
+
+    def is_interrupted(self) -> bool:
+        """Return True if the attempt is stopped because another node may make it soon, so that it must end quickly."""
         return False
 
     @property

@@ -15,9 +15,11 @@ class Pool:
     overdue and holds its unit. The pool is exhausted while overdue attempts hold every unit.
     """
 
-    def __init__(self, name: str, size: int) -> None:
+    def __init__(self, name: str, size: int, *, stop_seconds: float = 0.0) -> None:
+        """`stop_seconds` is how long its attempts may take to end after they were interrupted, if that is long."""
         self.name = name
         self.size = size
+        self.stop_seconds = stop_seconds
         self.taken = 0
         self._overdue: dict[Hashable, str] = {}
 

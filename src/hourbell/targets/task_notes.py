@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from threading import Lock
+from uuid import UUID
 
-from hourbell.core.run.notes import Notebook
+from hourbell.core.run.notes import Notebook, Notes
 from hourbell.targets.base import Call
 
 log = logging.getLogger("hourbell.targets")
@@ -18,11 +20,15 @@ _LAST_WRITE = 5.0  # seconds that an outcome waits for the last notes of its att
 class NoteWriter:
     """The note writer of one attempt. It accepts notes from any thread, and none after `close`."""
 
-    def __init__(self, call: Call, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, call: Call, loop: asyncio.AbstractEventLoop, source: Callable[[UUID, int], Notes] | None = None
+    ) -> None:
+        """`source` returns the notes to write; by default they are those that were added here."""
         self._call = call
         self._loop = loop
         self._lock = Lock()
         self._book = Notebook()
+        self._source = source or self._book.notes
         self._is_new = False
         self._is_closed = False
         self._is_logged = False
@@ -37,6 +43,10 @@ class NoteWriter:
     def set_progress(self, fraction: float | None, message: object) -> None:
         with self._lock:
             self._book.set_progress(fraction, message)
+        self._have_written()
+
+    def source_changed(self) -> None:
+        """Have the notes of the source written."""
         self._have_written()
 
     def close(self) -> None:
@@ -76,7 +86,7 @@ class NoteWriter:
     async def _write(self) -> None:
         self._is_new = False
         with self._lock:
-            notes = self._book.notes(self._call.run.id, self._call.run.attempt)
+            notes = self._source(self._call.run.id, self._call.run.attempt)
         try:
             await self._call.note(notes)
         except Exception as error:  # the next write, if there is one, includes all notes again

@@ -9,10 +9,12 @@ import click
 from hourbell.cli.files.import_jobs import jobs
 from hourbell.cli.shared.command import ExampleCommand, ExampleGroup
 from hourbell.core.formats.crontab import Crontab, parse_crontab
-from hourbell.core.formats.crontab_jobs import crontab_to_jobs
+from hourbell.core.formats.crontab_jobs import AsCommands, crontab_to_jobs
 from hourbell.core.formats.jobs_file import can_be_source
 from hourbell.core.formats.jobs_file_export import export_jobs
 from hourbell.core.formats.jobs_file_text import FORMATS, Format
+from hourbell.core.job.command import LABEL
+from hourbell.core.run.policies import Overlap
 from hourbell.core.values.readers import InvalidValue, read_zone
 
 FAILED = 1
@@ -38,6 +40,7 @@ command.add_command(jobs)
     cls=ExampleCommand,
     examples="""
     crontab -l | hourbell import crontab - > jobs.toml
+    crontab -l | hourbell import crontab - --commands --timezone Europe/Berlin > jobs.toml
     hourbell import crontab /etc/crontab --system --timezone Europe/Berlin
     hourbell import crontab backup.cron -o yaml
     crontab -l | hourbell import crontab - --source web1-cron --prefix web1-
@@ -52,6 +55,14 @@ command.add_command(jobs)
 )
 @click.option("--source", metavar="LABEL", help="The source of the jobs; written into the file.")
 @click.option("--prefix", default="", metavar="TEXT", help="A prefix for all job names, such as web1-.")
+@click.option("--commands", is_flag=True, help="Make jobs that run the commands, on nodes that allow it.")
+@click.option("--label", metavar="NAME", help="With --commands: only on nodes with this label.")
+@click.option(
+    "--overlap",
+    type=click.Choice([Overlap.ALLOW, Overlap.SKIP]),
+    help="With --commands: what to do while an earlier run goes on.  [default: allow, as cron does]",
+)
+@click.option("--paused", is_flag=True, help="With --commands: create the jobs paused.")
 @click.option("-o", "--output", default="toml", type=click.Choice(FORMATS), help="The format.  [default: toml]")
 def crontab(
     file: IO[bytes] | None,
@@ -59,13 +70,19 @@ def crontab(
     timezone: str | None,
     source: str | None,
     prefix: str,
+    commands: bool,
+    label: str | None,
+    overlap: str | None,
+    paused: bool,
     output: Format,
 ) -> None:
-    """Print a jobs file with a disabled job for each entry of a crontab.
+    """Print a jobs file with a job for each entry of a crontab.
 
-    Hourbell runs no shell commands: each job names a task that you write, crontab.NAME, and has the command in its
-    description. Entries that cannot be read are reported with their line number, and the exit code is 1; the others are
-    still printed, and the file is marked as incomplete, so that it cannot prune jobs.
+    With --commands, each job runs its command as cron does, on nodes that allow commands, once you apply the file.
+    Otherwise it is disabled and names a task that you write, crontab.NAME, with the command in its description.
+
+    Entries that cannot be read are reported with their line number, and the exit code is 1; the others are still
+    printed, and the file is marked as incomplete, so that it cannot prune jobs.
     """
     if source is not None and not can_be_source(source):
         raise click.BadParameter("write 1 to 200 printable characters, as in web1-cron.", param_hint="--source")
@@ -73,6 +90,11 @@ def crontab(
         raise click.BadParameter("write at most 40 letters, digits, _ and -, as in web1-.", param_hint="--prefix")
     if timezone is not None:
         _check_zone(timezone)
+    if not commands and (label or overlap or paused):
+        raise click.UsageError("--label, --overlap and --paused are for --commands.")
+    if label is not None and LABEL.fullmatch(label) is None:
+        raise click.BadParameter("write letters, digits, _, . and -, as in db1.", param_hint="--label")
+    as_commands = AsCommands(label, Overlap(overlap or Overlap.ALLOW), paused) if commands else None
     if file is None and sys.stdin.isatty():
         raise click.UsageError("Name a file, or pipe a crontab, as in: crontab -l | hourbell import crontab -")
     data = (file or sys.stdin.buffer).read()
@@ -80,7 +102,7 @@ def crontab(
     read = parse_crontab(text, system=system)
     if read.guess is not None:
         notes.append(f"read as a system crontab, because {read.guess}; --user reads it as a user's")
-    found, more = crontab_to_jobs(read, timezone, prefix=prefix)
+    found, more = crontab_to_jobs(read, timezone, prefix=prefix, commands=as_commands)
     if not read.entries and not read.problems:
         notes.append("the crontab has no entry, so there is no job in the file")
     comments = _comments(read)

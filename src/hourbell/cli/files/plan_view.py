@@ -1,5 +1,6 @@
 """Plans as text for people: what would be created, changed and deleted, and when the jobs fire before and after."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -134,6 +135,9 @@ def _target(target: "Mapping[str, Any]") -> str:
             return f"sql {target.get('function')}"
         case "task":
             return f"task {target.get('name')}"
+        case "command":
+            command = target.get("command")
+            return f"command {shlex.join(command) if isinstance(command, list) else command}"
         case kind:
             return f"{kind} {target.get('queue')}"
 

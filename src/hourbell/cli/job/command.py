@@ -52,7 +52,7 @@ for _action in (*job_actions.COMMANDS, *job_history.COMMANDS, *job_secrets.COMMA
 @click.argument("start", required=False, metavar="[START]")
 @click.option("--tag", metavar="TAG", help="Only with this tag.")
 @click.option("--state", type=click.Choice(["active", "done", "paused", "error"]), help="Only in this state.")
-@click.option("--target", metavar="TYPE", help="Only with a target of this type: http, sql, task or queue.")
+@click.option("--target", metavar="TYPE", help="Only with a target of this type: http, sql, task, command or queue.")
 @click.option(
     "--last", "last_result", metavar="STATE", help="Only with this last result: succeeded, failed, cancelled."
 )
@@ -111,6 +111,7 @@ def get(client: "Client", job: str, zone: str, output: Output) -> None:
     hourbell job create ping --schedule 'every 5m' --url https://example.com/ping --method GET --retry none --dry-run
     hourbell job create cleanup --schedule '@hourly' --sql public.run_cleanup --arg days=30
     hourbell job create digest --schedule 'H 9 * * 1' --task send_digest --payload '{"days": 7}' --tag mail --paused
+    hourbell job create backup --schedule '0 3 * * *' --command 'pg_dump -Fc shop >/backup/shop.dump' --timeout 2h
     hourbell job create signed --schedule '@daily' --url https://example.com/hook --secret generate
     hourbell job create signed --schedule '@hourly' --url https://example.com/hook --replace
     """,
@@ -138,7 +139,7 @@ def create(
     """Create a job that fires from now on, never for the past."""
     zone = given.get("timezone") or "UTC"
     body = {"name": name, **{key: value for key, value in definition_of(given, zone).items() if value is not None}}
-    for field, flags in (("schedule", "--schedule"), ("target", "--url, --sql, --task or --target")):
+    for field, flags in (("schedule", "--schedule"), ("target", "--url, --sql, --task, --command or --target")):
         if field not in body:
             raise click.UsageError(f"The job needs a {field}; use {flags}.")
     if secret is not None:
@@ -175,6 +176,9 @@ def create(
 )
 @click.option("--drop-backlog", is_flag=True, help="Cancel waiting runs of the old definition.")
 @click.option("--drop-secrets", is_flag=True, help="Give up secret headers set for another origin than the new one.")
+@click.option(
+    "--approve-command", is_flag=True, help="Approve a command that SQL has changed, once you have checked it."
+)
 @click.option("--dry-run", is_flag=True, help="Show the next times before and after, without changing anything.")
 @output_options
 @server_options
@@ -185,6 +189,7 @@ def edit(
     take_over: bool,
     drop_backlog: bool,
     drop_secrets: bool,
+    approve_command: bool,
     dry_run: bool,
     output: Output,
     **given: Any,
@@ -199,11 +204,16 @@ def edit(
     changes = definition_of(given, given.get("timezone") or "UTC")
     if name is not None:
         changes["name"] = name
-    if not changes and not take_over:
+    if not changes and not take_over and not approve_command:
         raise click.UsageError("Say what to change, as in --schedule '0 4 * * *'.")
     old = client.jobs.get(job)
     body = redefined(old.raw, changes, has_whole_target=given.get("target") is not None)
-    options: EditOptions = {"take_over": take_over, "drop_backlog": drop_backlog, "drop_secrets": drop_secrets}
+    options: EditOptions = {
+        "take_over": take_over,
+        "drop_backlog": drop_backlog,
+        "drop_secrets": drop_secrets,
+        "approve_command": approve_command,
+    }
     changed: Job | Intention
     if dry_run:
         changed = client.jobs.preview_replace(old.id, body, **options)

@@ -20,7 +20,9 @@ _JSON = "JSON|@FILE|-"
 _METAVARS = {"schedule": "EXPR", "timezone": "ZONE"} | {
     "text": "TEXT", "choice": "NAME", "duration": "DURATION", "instant": "TIME", "retry": "NAME|JSON", "json": _JSON,
 }  # fmt: skip
-_KINDS = {"url": ("http", "url"), "sql": ("sql", "function"), "task": ("task", "name")}
+_KINDS = {
+    "url": ("http", "url"), "sql": ("sql", "function"), "task": ("task", "name"), "command": ("command", "command"),
+}  # fmt: skip
 _TARGET_OPTIONS = (
     click.option("--url", metavar="URL", help="Call a webhook."),
     click.option("--method", metavar="METHOD", help="The method of the webhook.  [default: POST]"),
@@ -30,6 +32,8 @@ _TARGET_OPTIONS = (
     click.option("--body", metavar=_JSON, help="The body of the webhook, instead of the envelope."),
     click.option("--sql", metavar="FUNCTION", help="Call a PostgreSQL function."),
     click.option("--task", metavar="NAME", help="Call a Python function."),
+    click.option("--command", metavar="TEXT", help="Run a command of /bin/sh on a node; needs the role admin."),
+    click.option("--label", metavar="NAME", help="Run the command only on nodes with this label.  [default: default]"),
     click.option(
         "--arg", "args", multiple=True, metavar="NAME=VALUE", help="An argument for --sql or --task; may be repeated."
     ),
@@ -98,11 +102,19 @@ def target_of(given: Mapping[str, Any]) -> dict[str, Any]:
         type_, field = _KINDS[flag]
         target = {"type": type_, field: given[flag]}
     kind = target.get("type")
-    if (given.get("method") or given.get("headers") or given.get("body") is not None) and kind in ("sql", "task"):
+    if (given.get("method") or given.get("headers") or given.get("body") is not None) and kind in (
+        "sql",
+        "task",
+        "command",
+    ):
         raise click.UsageError("--method, --header and --body are for --url.")
     if given.get("args") and kind == "http":
         raise click.UsageError("--arg is for --sql or --task; a webhook is given a --payload.")
-    target |= {name: given[name] for name in ("method", "timeout") if given.get(name) is not None}
+    if given.get("args") and kind == "command":
+        raise click.UsageError("--arg is for --sql or --task; write the arguments into --command.")
+    if given.get("label") and kind not in ("command", None):
+        raise click.UsageError("--label is for --command.")
+    target |= {name: given[name] for name in ("method", "timeout", "label") if given.get(name) is not None}
     if given.get("headers"):
         target["headers"] = dict(_split(text, ":", "--header", "'Name: value'") for text in given["headers"])
     if given.get("body") is not None:
@@ -147,7 +159,7 @@ def _with_headers(old: Mapping[str, str], said: Mapping[str, str]) -> dict[str, 
 
 
 def _whole_target(given: Mapping[str, Any]) -> dict[str, Any]:
-    others = ("url", "method", "headers", "body", "sql", "task", "args", "timeout")
+    others = ("url", "method", "headers", "body", "sql", "task", "command", "label", "args", "timeout")
     if any(given.get(name) for name in others):
         raise click.UsageError("--target is the whole target; put the rest into it.")
     found = json_value(given["target"], "--target")

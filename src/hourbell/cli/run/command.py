@@ -11,7 +11,7 @@ from hourbell.cli.run import actions as run_actions
 from hourbell.cli.run import lists as run_lists
 from hourbell.cli.run.actions import STATES
 from hourbell.cli.run.ids import RunPart, run_id
-from hourbell.cli.run.waiting import Story, changes_of, exit_code_of, reporting_progress
+from hourbell.cli.run.waiting import LogPrinter, Story, changes_of, exit_code_of, reporting_progress
 from hourbell.cli.shared.command import ExampleCommand, ExampleGroup
 from hourbell.cli.shared.lists import number_option, show_list
 from hourbell.cli.shared.output import Output, is_terminal, json_line, output_options
@@ -128,6 +128,33 @@ def get(client: "Client", run: RunPart, zone: str, output: Output) -> None:
     """Show a run with its attempts, errors and responses."""
     found = client.runs.get(run_id(client, run))
     output.one(found, run_view(zone), run_lines(found, zone))
+
+
+@command.command(
+    cls=ExampleCommand,
+    examples="""
+    hourbell run logs 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e
+    hourbell run logs -f 4d5e01
+    """,
+)
+@click.argument("run", type=RUN)
+@click.option("-f", "--follow", is_flag=True, help="Print further lines until the run ends; exit code 7 if it fails.")
+@click.option("--attempt", type=click.IntRange(1), metavar="NUMBER", help="The attempt.  [default: the newest]")
+@click.option("--plain", "is_plain", is_flag=True, help="Without the time of each line.")
+@zone_option
+@server_options
+def logs(client: "Client", run: RunPart, follow: bool, attempt: int | None, is_plain: bool, zone: str) -> None:
+    """Print the output of a command, or the lines that a task has logged."""
+    found_id = run_id(client, run)
+    printer = LogPrinter(zone, attempt, with_times=not is_plain)
+    found = None
+    if not follow:
+        printer.print_new(client.runs.get(found_id))
+        return
+    with reporting_progress([found_id]):
+        for found in changes_of(client, found_id, None):
+            printer.print_new(found)
+    sys.exit(exit_code_of([found] if found else []))
 
 
 @command.command(

@@ -13,9 +13,10 @@ from hourbell import clock
 from hourbell.cli.shared.output import plain, plain_lines
 from hourbell.cli.shared.remote import RUN_FAILED
 from hourbell.cli.shared.times import shown
+from hourbell.core.run.notes import lines_after
 
 if TYPE_CHECKING:
-    from hourbell.client import Attempt, Client, Run
+    from hourbell.client import Attempt, Client, LogLine, Run
 
 
 _POLL = 0.5  # seconds
@@ -61,6 +62,31 @@ class Story:
         date, time = shown(at, self._zone)[:19].split()
         is_today = date == shown(clock.now(), self._zone)[:10]
         return f"{time if is_today else f'{date} {time}'} {self._zone}"
+
+
+class LogPrinter:
+    """A printer of the log of a run: of one attempt, by default the newest and those after it."""
+
+    def __init__(self, zone: str, attempt: int | None, *, with_times: bool) -> None:
+        self._zone = zone
+        self._attempt = attempt
+        self._with_times = with_times
+        self._first: int | None = None
+        self._seen: dict[int, Sequence[LogLine]] = {}
+
+    def print_new(self, run: "Run") -> None:
+        """Print the lines that came since the last call."""
+        logs: dict[int, Sequence[LogLine]] = {each.number: each.log for each in run.attempts if each.log}
+        if run.log and run.attempt is not None:
+            logs.setdefault(run.attempt, run.log)
+        if self._first is None and logs:
+            self._first = max(logs)
+        for number in sorted(logs):
+            if number == self._attempt or (self._attempt is None and number >= (self._first or 0)):
+                for line in lines_after(self._seen.get(number, ()), logs[number]):
+                    at = f"{shown(line.at, self._zone)}  " if self._with_times else ""
+                    click.echo(f"{at}{plain(line.text)}")
+        self._seen = logs
 
 
 def follow(client: "Client", runs: Sequence[UUID], timeout: timedelta | None, zone: str) -> "list[Run]":

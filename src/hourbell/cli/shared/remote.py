@@ -49,7 +49,9 @@ _ADVICE_BY_CODE = {
     ),
 }
 _FLAGS = {"function": "sql", "name": "task", "headers": "header", "args": "arg"}  # fields of a target, by their flags
-_PARAMETER = re.compile(r"\b(take_over|catch_up|drop_backlog|drop_secrets|cancel_waiting|dry_run)(?:=true)?\b")
+_PARAMETER = re.compile(
+    r"\b(take_over|catch_up|drop_backlog|drop_secrets|approve_command|cancel_waiting|dry_run)(?:=true)?\b"
+)
 _COLUMN = re.compile(r"column (\d+)")
 _WIDEST = 100
 _TRIES, _PATIENCE = 3, 15.0

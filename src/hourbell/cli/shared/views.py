@@ -175,7 +175,7 @@ def _attempt_lines(attempt: "Attempt", zone: str) -> list[str]:
         ("started", _at(attempt.started_at, zone) or "unknown"),
         ("took", milliseconds(attempt.duration_ms)),
     )
-    excerpt = (attempt.excerpt or "")[:_MAX_EXCERPT_CHARACTERS].splitlines()
+    excerpt = [] if attempt.log else (attempt.excerpt or "")[:_MAX_EXCERPT_CHARACTERS].splitlines()
     return [*lines, *(f"  | {plain(line)}" for line in excerpt), *_log_lines(attempt.log, zone)]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from hourbell.core.alerts.policy import policy_to_body
 from hourbell.core.formats.crontab import parse_crontab
-from hourbell.core.formats.crontab_jobs import crontab_to_jobs
+from hourbell.core.formats.crontab_jobs import AsCommands, crontab_to_jobs
 from hourbell.core.formats.jobs_file import JobsFileError, read_jobs_file
 from hourbell.core.formats.jobs_file_format import format_of_text
 from hourbell.core.job.body import job_to_body
@@ -37,10 +37,11 @@ class Converted:
     alert_policies: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def convert_crontab(text: str, timezone: str | None = None) -> Converted:
-    """Convert each entry of a crontab to a disabled job of a task."""
+def convert_crontab(text: str, timezone: str | None = None, *, commands: bool = False) -> Converted:
+    """Convert each entry of a crontab to a disabled job of a task, or to a job of its command."""
     read = parse_crontab(text)
-    jobs, notes = crontab_to_jobs(read, timezone, advice="set a time zone to choose another")
+    as_commands = AsCommands() if commands else None
+    jobs, notes = crontab_to_jobs(read, timezone, advice="set a time zone to choose another", commands=as_commands)
     if read.guess is not None:
         notes.insert(0, f"read as a system crontab, because {read.guess}")
     if not read.entries and not read.problems:

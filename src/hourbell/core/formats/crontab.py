@@ -24,7 +24,7 @@ _NAMES = "(?i:sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oc
 _LIKE_A_PROGRAM = re.compile(rf"~?[./]|(?!{_NAMES})[A-Za-z_](?:[A-Za-z_]{{3}}|[A-Za-z_]*-[a-z])", re.ASCII)
 _FIELDS = ("minute", "hour", "day", "month", "weekday")
 _ENTRY_HINT = f"write {' '.join(_FIELDS)} command, a variable NAME=value, or # before a comment"
-_REBOOT_HINT = "start it from the system, or trigger a job when the machine is up"
+_REBOOT_HINT = "make it a systemd service with WantedBy=multi-user.target, or let such a service trigger a job"
 
 
 @dataclass(frozen=True, slots=True)

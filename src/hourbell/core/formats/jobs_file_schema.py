@@ -64,7 +64,7 @@ def jobs_file_schema() -> Schema:
                     {"type": "number", "minimum": 0},
                 ],
             },
-            "targets": {"oneOf": [_http(), _sql(), _task(), _queue()]},
+            "targets": {"oneOf": [_http(), _sql(), _task(), _command(), _queue()]},
         },
     }
 
@@ -175,6 +175,39 @@ def _task() -> Schema:
         "timeout": {"$ref": "#/$defs/duration"},
     }
     return _target("task", fields, required=["name"])
+
+
+def _command() -> Schema:
+    text, number, codes = {"type": "string"}, {"type": "integer"}, {"type": "integer", "minimum": 0, "maximum": 255}
+    size = {"anyOf": [{"type": "string", "pattern": "^[0-9]+[KMGT]?$"}, {"type": "integer", "minimum": 1}]}
+    one_or_more = {"anyOf": [codes, {"type": "array", "items": codes}]}
+    limits = {
+        "memory": size,
+        "cpu": {"$ref": "#/$defs/duration"},
+        "processes": {**number, "minimum": 1},
+        "open_files": {**number, "minimum": 8},
+        "file_size": size,
+    }
+    fields: Schema = {
+        "command": {
+            "description": "The program and its arguments, or a text for /bin/sh.",
+            "anyOf": [{**text, "minLength": 1}, {"type": "array", "items": text, "minItems": 1}],
+        },
+        "label": _text("Run only on nodes with this label.", pattern="^[A-Za-z0-9_.-]{1,63}$"),
+        "cwd": _text("The folder to start in.", pattern="^/"),
+        "env": {"type": "object", "additionalProperties": text},
+        "inherit_env": {"description": "Variables of the node.", "type": "array", "items": text},
+        "env_file": _text("A file of the node's machine with lines NAME=value.", pattern="^/"),
+        "user": _text("The user to run as."),
+        "umask": _text("Such as 027.", pattern="^0?[0-7]{3}$"),
+        "nice": {**number, "minimum": 0, "maximum": 19},
+        "stdin": _text("The input; the payload as JSON if it is left out."),
+        "timeout": {"$ref": "#/$defs/duration"},
+        "kill_after": {"$ref": "#/$defs/duration"},
+        "limits": _object(limits, required=[]),
+        "exit_codes": _object(dict.fromkeys(("ok", "nothing", "retry"), one_or_more), required=[]),
+    }
+    return _target("command", fields, required=["command"])
 
 
 def _queue() -> Schema:

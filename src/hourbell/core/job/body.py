@@ -33,7 +33,7 @@ _NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME_CHARACTERS}}}", re.ASCII)
 _TOGETHER = ("name", "schedule", "timezone", "dst", "target")
 _ALONE = tuple((each.name, each.kind.read, each.is_nullable) for each in BODY_FIELDS if each.name not in _TOGETHER)
 _SHOWN = tuple((each.name, each.kind.show) for each in BODY_FIELDS)
-_TIMEOUTS = ("timeout", "lock_timeout")
+_TIMEOUTS = ("timeout", "lock_timeout", "kill_after")
 
 
 @dataclass(frozen=True, slots=True)

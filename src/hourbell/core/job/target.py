@@ -1,6 +1,6 @@
 """Parsing and validation of a job's target: the call, its timeout, and its lane.
 
-A target is JSON written by users. `parse_target` converts it to one of four call types, or reports all its errors.
+A target is JSON written by users. `parse_target` converts it to one of six call types, or reports all its errors.
 """
 
 import re
@@ -9,14 +9,17 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from hourbell.core.job.command import CommandCall, read_command
+from hourbell.core.job.definition import Definition
+from hourbell.core.job.target_reader import TargetReader, show_value
 from hourbell.core.job.template import template_problems
-from hourbell.core.values.field_errors import FieldError, inside
-from hourbell.core.values.readers import MAX_DURATION, SECOND, InvalidValue, read_duration
+from hourbell.core.values.field_errors import FieldError
 from hourbell.core.values.url import Url, parse_url
 
+_PROGRAMS = ("code", "app")  # the owners of the jobs that programs define or create
 METHODS = ("POST", "GET", "PUT", "PATCH", "DELETE")
 OWN_DATABASE = "default"
-_TYPES = "http with url, sql with function, task with name, or queue with queue"
+_TYPES = "http with url, sql with function, task with name, command with command, or queue with queue"
 _TIMEOUT, _TASK_TIMEOUT = timedelta(seconds=30), timedelta(minutes=10)
 _MAX_HTTP_TIMEOUT, _MAX_SQL_TIMEOUT = timedelta(seconds=60), timedelta(days=1)
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
@@ -106,12 +109,12 @@ class ChannelCall:
         return f"channel:{self.channel}"
 
 
-TargetCall = HttpCall | SqlCall | TaskCall | QueueCall | ChannelCall
+TargetCall = HttpCall | SqlCall | TaskCall | QueueCall | ChannelCall | CommandCall
 
 
 def parse_target(target: Any) -> TargetCall:
     """Parse a target, or raise a TargetError with all its errors."""
-    reader = _Reader(target if isinstance(target, Mapping) else {})
+    reader = TargetReader(target if isinstance(target, Mapping) else {})
     if _is_deeper(target, _MAX_DEPTH_LEVELS):
         raise TargetError([FieldError("", f"target is nested more than {_MAX_DEPTH_LEVELS} deep")])
     match reader.values.get("type"):
@@ -121,6 +124,8 @@ def parse_target(target: Any) -> TargetCall:
             call = _sql(reader)
         case "task":
             call = _task(reader)
+        case "command":
+            call = read_command(reader)
         case "queue":
             queue = reader.text("queue")
             call = QueueCall(queue)
@@ -129,7 +134,7 @@ def parse_target(target: Any) -> TargetCall:
         case None:
             raise TargetError([FieldError("/type", f"target needs a type: {_TYPES}")])
         case other:
-            raise TargetError([FieldError("/type", f"type is {_shown(other)}; write {_TYPES}")])
+            raise TargetError([FieldError("/type", f"type is {show_value(other)}; write {_TYPES}")])
     if reader.errors or call is None:
         errors = reader.errors[:_MAX_ERRORS]
         raise TargetError([replace(error, message=error.message[:_MAX_MESSAGE_CHARACTERS]) for error in errors])
@@ -156,7 +161,21 @@ def lane_of(target: Any) -> str:
     return parse_target(target).lane
 
 
-def _http(reader: "_Reader") -> HttpCall | None:
+def command_of(definition: Definition) -> CommandCall | None:
+    """Return the command of a job; None if it has another target, or one that cannot be read.
+
+    The jobs of programs have none: a program defines tasks, and nobody has approved its commands.
+    """
+    if definition.target.get("type") != "command" or definition.managed_by in _PROGRAMS:
+        return None
+    try:
+        call = parse_target(definition.target)
+    except TargetError:
+        return None
+    return call if isinstance(call, CommandCall) else None
+
+
+def _http(reader: TargetReader) -> HttpCall | None:
     reader.only("type", "url", "method", "headers", "body", "timeout", "secret")
     if reader.values.get("secret") is not None:
         reader.error("secret", "a secret is not kept in the target; make one with `hourbell secret create JOB`")
@@ -167,7 +186,7 @@ def _http(reader: "_Reader") -> HttpCall | None:
         url = None
     method = reader.values.get("method", "POST")
     if method not in METHODS:
-        reader.error("method", f"method is {_shown(method)}; write one of {', '.join(METHODS)}")
+        reader.error("method", f"method is {show_value(method)}; write one of {', '.join(METHODS)}")
     headers = _headers(reader)
     timeout = reader.duration("timeout", _TIMEOUT, _MAX_HTTP_TIMEOUT)
     body = reader.values.get("body")
@@ -176,7 +195,7 @@ def _http(reader: "_Reader") -> HttpCall | None:
     return None if url is None else HttpCall(url, str(method), headers, body, timeout)
 
 
-def _headers(reader: "_Reader") -> dict[str, str]:
+def _headers(reader: TargetReader) -> dict[str, str]:
     given = reader.object("headers")
     if len(given) > _MAX_HEADERS:
         reader.error("headers", f"headers: {len(given)} are too many; at most {_MAX_HEADERS}")
@@ -192,7 +211,7 @@ def _headers(reader: "_Reader") -> dict[str, str]:
 def check_header(name: str, value: object) -> str | None:
     """Return why a header of a job is invalid, or None. The value is not shown, because it may be a secret."""
     if _TOKEN.fullmatch(name) is None:
-        return f"{_shown(name)} is not the name of a header"
+        return f"{show_value(name)} is not the name of a header"
     if name.lower() in _OWN_HEADERS or name.lower().startswith("hourbell-"):
         return f"{name} is set by Hourbell; leave it out"
     if not isinstance(value, str) or not value.strip():
@@ -204,20 +223,20 @@ def check_header(name: str, value: object) -> str | None:
     return None
 
 
-def _sql(reader: "_Reader") -> SqlCall:
+def _sql(reader: TargetReader) -> SqlCall:
     reader.only("type", "function", "args", "database", "timeout", "lock_timeout", "search_path")
     name = reader.text("function")
     schema, dot, function = name.rpartition(".")
     parts = [schema, function] if dot else [function]
     if name and ("(" in name or any(_IDENTIFIER.fullmatch(part) is None for part in parts)):
-        reader.error("function", f"function is {_shown(name)}; write schema.name, as in public.run_daily_cleanup")
+        reader.error("function", f"function is {show_value(name)}; write schema.name, as in public.run_daily_cleanup")
     args = reader.object("args")
     for argument in args:
         if _ARGUMENT.fullmatch(argument) is None:
-            reader.error("args", f"args: {_shown(argument)} is not the name of a parameter")
+            reader.error("args", f"args: {show_value(argument)} is not the name of a parameter")
     database = reader.values.get("database") or OWN_DATABASE
     if not isinstance(database, str) or _DATABASE.fullmatch(database) is None:
-        reader.error("database", f"database is {_shown(database)}; write a name from the settings, or leave it out")
+        reader.error("database", f"database is {show_value(database)}; write a name from the settings, or leave it out")
     path = reader.values.get("search_path", ["public"])
     path = [part.strip() for part in path.split(",")] if isinstance(path, str) else path
     if not isinstance(path, list) or not all(isinstance(part, str) and _IDENTIFIER.fullmatch(part) for part in path):
@@ -230,53 +249,6 @@ def _sql(reader: "_Reader") -> SqlCall:
     return SqlCall(schema or "public", function, args, str(database), timeout, lock_timeout, tuple(path))
 
 
-def _task(reader: "_Reader") -> TaskCall:
+def _task(reader: TargetReader) -> TaskCall:
     reader.only("type", "name", "args", "timeout")
     return TaskCall(reader.text("name"), reader.object("args"), reader.duration("timeout", _TASK_TIMEOUT))
-
-
-@dataclass(slots=True)
-class _Reader:
-    """Reads fields and collects their errors."""
-
-    values: Mapping[str, Any]
-    errors: list[FieldError] = field(default_factory=list)
-
-    def error(self, name: str, message: str, hint: str | None = None) -> None:
-        self.errors.append(FieldError(inside("", name), message, hint))
-
-    def only(self, *known: str) -> None:
-        for name in self.values:
-            if name not in known:
-                self.error(name, f"{_shown(name)} is not a field of this target; write {', '.join(known)}")
-
-    def text(self, name: str) -> str:
-        value = self.values.get(name)
-        if isinstance(value, str) and value:
-            return value
-        self.error(name, f"the {self.values['type']} target needs {name}")
-        return ""
-
-    def object(self, name: str) -> dict[str, Any]:
-        value = self.values.get(name)
-        if value is None:
-            return {}
-        if isinstance(value, Mapping):
-            return dict(value)
-        self.error(name, f"{name} is not an object")
-        return {}
-
-    def duration(self, name: str, default: timedelta, maximum: timedelta = MAX_DURATION) -> timedelta:
-        given = self.values.get(name)
-        if given is None:
-            return default
-        try:
-            return read_duration(given, SECOND, maximum)
-        except InvalidValue as error:
-            self.errors.append(error.at(f"/{name}", name, given))
-            return default
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:76]}…{text[-1]}"

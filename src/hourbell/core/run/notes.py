@@ -1,8 +1,10 @@
 """Log lines and progress that a task reports while it runs, within fixed limits."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from hourbell.core.values.sanitize import sanitize_text
@@ -10,6 +12,7 @@ from hourbell.core.values.sanitize import sanitize_text
 MAX_LOG_LINES = 1_000
 MAX_LOG_BYTES = 65_536  # of all lines' text
 MAX_TEXT_CHARACTERS = 2_000  # characters
+_MAX_COMPARED_LINES = 20
 _ROUNDING = 1e-6
 
 
@@ -28,6 +31,18 @@ class Notes:
     fraction: float | None = None
     message: str = ""
     log: tuple[LogLine, ...] = ()
+
+
+class TimedLine(Protocol):
+    """A line of a log, as it is stored or as a client reads it."""
+
+    @property
+    def at(self) -> datetime: ...
+    @property
+    def text(self) -> str: ...
+
+
+L = TypeVar("L", bound=TimedLine)
 
 
 class Notebook:
@@ -55,6 +70,19 @@ class Notebook:
 
     def notes(self, run_id: UUID, attempt: int) -> Notes:
         return Notes(run_id, attempt, self._fraction, self._message, tuple(self._lines))
+
+
+def lines_after(seen: Sequence[L], log: Sequence[L]) -> Sequence[L]:
+    """Return the lines of a log that come after those seen in an earlier state of it.
+
+    Lines may have been dropped from its beginning or its middle meanwhile; the last one seen may have grown.
+    """
+    for back in range(1, min(len(seen), _MAX_COMPARED_LINES) + 1):
+        last = seen[-back]
+        for index in range(len(log) - 1, -1, -1):
+            if log[index].at == last.at and log[index].text == last.text:
+                return log[index + 1 :]
+    return log
 
 
 def fraction_of(progress: float) -> float:

@@ -24,6 +24,7 @@ from hourbell.store.control.bundles import (
 )
 from hourbell.store.control.changes import ChangedJob, NewJob
 from hourbell.store.control.changing import add_manual_run, delete_jobs, insert_jobs, write_changes
+from hourbell.store.control.commands import without_unsealed
 from hourbell.store.control.importing import (
     compared,
     count_results,
@@ -67,6 +68,7 @@ class BulkVerbs(Verbs):
             found = await with_known_policies(
                 session, compared(entries, rows, self._sessions.check_target, rights.may_change, take_over=take_over)
             )
+            found = await without_unsealed(session, found)
             to_change = rows_to_change(found)
             progress = await session.progress_of(to_change)
             headers = await current_headers(session, [row["id"] for row in to_change])
@@ -163,6 +165,7 @@ class BulkVerbs(Verbs):
                 defined = () if alerts is None else [each.name for each in alerts.policies]
                 entries = await with_known_policies(session, comparison.entries, defined)
                 comparison = replace(comparison, entries=entries)
+            comparison = replace(comparison, entries=await without_unsealed(session, comparison.entries))
             to_change = rows_to_change(comparison.entries)
             progress = await session.progress_of(to_change)
             headers = await current_headers(session, [row["id"] for row in to_change])

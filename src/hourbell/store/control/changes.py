@@ -209,6 +209,7 @@ class ChangedJob:
     note: str | None = None
     paused_by: str | None = None
     dropped_headers: frozenset[str] = frozenset()  # secret headers given up with the old origin
+    is_approved: bool = False  # an admin approves the command, whoever wrote it
 
     @property
     def after(self) -> Job:
@@ -243,6 +244,7 @@ def edited_job(
     moving: OriginChange,
     *,
     drop_backlog: bool = False,
+    is_approved: bool = False,
 ) -> ChangedJob:
     """Give a new definition to a job with these secret headers. A job that stays paused keeps its note.
 
@@ -255,8 +257,8 @@ def edited_job(
     except StillCatchingUp:
         raise Conflict("job_catching_up", "the job is still catching up; wait, or drop the backlog") from None
     if change.definition.enabled:
-        return ChangedJob(row, job, change, dropped_headers=dropped)
-    return ChangedJob(row, job, change, row["paused_note"], row["paused_by"], dropped)
+        return ChangedJob(row, job, change, dropped_headers=dropped, is_approved=is_approved)
+    return ChangedJob(row, job, change, row["paused_note"], row["paused_by"], dropped, is_approved)
 
 
 def refuse_origin(

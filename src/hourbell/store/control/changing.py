@@ -20,6 +20,7 @@ from hourbell.store.control.changes import (
     old_version,
     unsaved_versions,
 )
+from hourbell.store.control.commands import seal_changes, seal_new
 from hourbell.store.control.secrets import leave_headers
 from hourbell.store.control.session import Session
 from hourbell.store.engine.batch import Batch, RunRow
@@ -63,11 +64,13 @@ async def insert_jobs(session: Session, jobs: Sequence[NewJob], actor: Actor) ->
     made = await session.insert_jobs(jobs, actor.at)
     versions = [(*job.version_values(), actor.at) for job in jobs if job.job_id in made]
     await session.insert_versions(versions, actor.by)
+    await seal_new(session, [job for job in jobs if job.job_id in made], actor.at)
     return made
 
 
 async def write_changes(session: Session, changed: Sequence[ChangedJob], actor: Actor) -> None:
     """Write the last runs and skips of the old versions, then the new versions."""
+    await seal_changes(session, changed, actor.at)
     batch = Batch(tuple(old_version(each.job, each.change) for each in changed))
     await session.write_batch(batch, unsaved_versions(changed), actor.at, actor.by)
     if queued := [each.job.id for each in changed if each.change.is_queued]:

@@ -46,6 +46,28 @@ order by j.name collate "C"
 limit :limit
 for no key update of j
 
+-- name: seals_of_jobs
+-- The seals of the current versions.
+select s.job_id, s.version, s.seal
+from hourbell.jobs j
+join hourbell.command_seals s on s.job_id = j.id and s.version = j.version
+where j.id = any(:job_ids::uuid[])
+
+-- name: put_seal
+insert into hourbell.command_seals (job_id, version, seal, sealed_at)
+values (:job_id, :version, :seal, :now)
+on conflict (job_id, version) do update set seal = excluded.seal, sealed_at = excluded.sealed_at
+
+-- name: seals_by_other_keys
+-- With the definition of the version; that of the version before for one that the planner will write after a pause.
+select s.job_id, s.version, s.seal, v.definition::text as definition
+from hourbell.command_seals s
+join hourbell.job_versions v on v.job_id = s.job_id and v.version = (
+    select max(w.version) from hourbell.job_versions w where w.job_id = s.job_id and w.version <= s.version)
+where s.seal not like :newest || ':%' and (s.job_id, s.version) > (:after_id, :after_version)
+order by s.job_id, s.version
+limit :limit
+
 -- name: note_pauses
 update hourbell.jobs set paused_by = :paused_by where id = any(:ids::uuid[])
 

@@ -14,6 +14,7 @@ from hourbell.store.control.auditing import audit
 from hourbell.store.control.bundles import STAY, NewSecret
 from hourbell.store.control.changes import ChangedJob, NewJob, edited_job, refuse_purge, with_lane
 from hourbell.store.control.changing import add_manual_run, delete_jobs, insert_jobs, lock_job, view_of, write_change
+from hourbell.store.control.commands import approve_unchanged, refuse_unsealed
 from hourbell.store.control.policy_names import refuse_unknown_policy
 from hourbell.store.control.secrets import current_headers, insert_secrets, put_secrets, refuse_other_origin
 from hourbell.store.control.session import Session
@@ -69,11 +70,13 @@ class JobVerbs(Verbs):
         drop_backlog: bool = False,
         secrets: Sequence[NewSecret] = (),
         moving: OriginChange = STAY,
+        approve_command: bool = False,
     ) -> JobView:
         """Replace the definition with the result of `edit`, as a new version. An equal definition makes no new version.
 
         The job is found by id or name. `secrets` are stored with the new version. A job with secret headers may change
-        its origin only as `moving` allows.
+        its origin only as `moving` allows. A job whose command is not sealed may get a command only with
+        `approve_command`, which also seals one that does not change.
 
         Due times belong to the old version and are planned first. If more is due than one pass plans, an edit of
         planning columns is refused as `job_catching_up`, or with `drop_backlog` skips the rest; any other edit leaves
@@ -89,9 +92,22 @@ class JobVerbs(Verbs):
             if definition is not job.definition:
                 await refuse_unknown_policy(session, definition, job.definition)
                 headers = (await current_headers(session, [job.id])).get(job.id, ())
-                changed = edited_job(row, job, definition, actor.at, headers, moving, drop_backlog=drop_backlog)
+                if not approve_command:
+                    await refuse_unsealed(session, job, definition)
+                changed = edited_job(
+                    row,
+                    job,
+                    definition,
+                    actor.at,
+                    headers,
+                    moving,
+                    drop_backlog=drop_backlog,
+                    is_approved=approve_command,
+                )
                 await session.refuse_taken_name(definition.name, job.id)
                 await write_change(session, changed, actor, "job.edit")
+            elif approve_command:
+                await approve_unchanged(session, job, actor)
             await put_secrets(session, secrets, actor)
             return await view_of(session, job.id)
 
@@ -100,6 +116,14 @@ class JobVerbs(Verbs):
     async def refuse_unknown_policy(self, definition: Definition, before: Definition | None = None) -> None:
         """Raise the `BodyError` that `create_job` or `edit_job` would raise, without changing anything."""
         await self._sessions.snapshot(lambda session: refuse_unknown_policy(session, definition, before))
+
+    async def check_command(self, job: Job, definition: Definition) -> None:
+        """Raise the Conflict of an edit that would give a command to a job whose command is not sealed."""
+
+        async def check(session: Session) -> None:
+            await refuse_unsealed(session, job, definition)
+
+        await self._sessions.snapshot(check)
 
     async def pause_job(
         self,

@@ -1,5 +1,6 @@
 """The sealed secrets of jobs; no secret is ever stored in plain text."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -7,6 +8,8 @@ from uuid import UUID
 
 from hourbell.core.job.definition import Definition
 from hourbell.core.job.secret_headers import HEADER, SecretField, origin_of
+from hourbell.core.job.target import command_of
+from hourbell.core.job.version_json import definition_from_json
 from hourbell.sealing import Sealed
 from hourbell.store.control.actor import Actor
 from hourbell.store.control.auditing import act, audit
@@ -118,6 +121,39 @@ class SecretStore:
             if again:
                 await audit(session, actor, "secret.reseal", newest, after={"secrets": len(again)})
             return len(again)
+
+        return await act(self._sessions, actor, reseal)
+
+    async def reseal_commands(
+        self, after: tuple[UUID, int], limit: int, actor: Actor
+    ) -> tuple[int, tuple[UUID, int] | None]:
+        """Seal the commands of up to `limit` versions again whose key is not the newest, and that are validly sealed.
+
+        Return how many, and the version to continue after; None if there are no more.
+        """
+
+        async def reseal(session: Session) -> tuple[int, tuple[UUID, int] | None]:
+            if session.seals is None:
+                return 0, None
+            rows = await session.fetch(
+                "seals_by_other_keys",
+                newest=session.seals.newest,
+                after_id=after[0],
+                after_version=after[1],
+                limit=limit,
+            )
+            again = []
+            for row in rows:
+                call = command_of(definition_from_json(json.loads(row["definition"])))
+                version = row["job_id"], row["version"]
+                if call is not None and session.seals.verify(row["seal"], *version, call):
+                    seal = session.seals.seal(*version, call)
+                    again.append({"job_id": version[0], "version": version[1], "seal": seal, "now": actor.at})
+            await session.execute_many("put_seal", again)
+            if again:
+                await audit(session, actor, "job.reseal", session.seals.newest, after={"commands": len(again)})
+            last = rows[-1] if len(rows) == limit else None
+            return len(again), None if last is None else (last["job_id"], last["version"])
 
         return await act(self._sessions, actor, reseal)
 

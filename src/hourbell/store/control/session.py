@@ -11,6 +11,7 @@ from uuid import UUID
 
 from hourbell.core.access.audit_chain import Link
 from hourbell.core.job.definition import Definition
+from hourbell.sealing import CommandSeals
 from hourbell.store.base import Wake
 from hourbell.store.control.bundles import Bundle
 from hourbell.store.control.changes import ChangedJob, NewJob
@@ -22,6 +23,8 @@ T = TypeVar("T")
 
 class Session(Protocol):
     """One transaction. Statements and parameters are identified by name (`statements.py`)."""
+
+    seals: CommandSeals | None
 
     async def fetch(self, statement: str, /, **values: Any) -> Sequence[Row]:
         """Run a statement and return its rows."""
@@ -86,7 +89,9 @@ Verb = Callable[[Session], Coroutine[Any, Any, T]]
 
 
 class Sessions(Protocol):
-    """Opens sessions on one database."""
+    """Opens sessions on one database. `seals` seals the commands that their verbs write; None without a key."""
+
+    seals: CommandSeals | None
 
     def check_target(self, definition: Definition) -> Definition:
         """Return the definition; raise a TargetError if this database cannot run its target."""

@@ -1,5 +1,6 @@
 """The base of the control side's verbs: sessions, and changes that act once per idempotency key."""
 
+from hourbell.sealing import CommandSeals
 from hourbell.store.control.actor import Actor
 from hourbell.store.control.auditing import act
 from hourbell.store.control.session import Sessions, T, Verb
@@ -9,6 +10,10 @@ from hourbell.store.errors import NameTaken
 class Verbs:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
+
+    def seal_commands(self, seals: CommandSeals | None) -> None:
+        """Seal the commands that these verbs write; without a key they write them unsealed."""
+        self._sessions.seals = seals
 
     async def _act(self, verb: Verb[T], actor: Actor) -> T:
         """Run a verb as one transaction that acts once for the key of the actor's request."""

@@ -202,6 +202,11 @@ class PostgresEngineStore:
         async with self._connections.connection() as connection:
             return secrets_of(await connection.fetch(SQL["secrets_of_jobs"], list(jobs), now))
 
+    async def command_seal(self, job_id: UUID, version: int) -> str | None:
+        async with self._connections.connection() as connection:
+            found: str | None = await connection.fetchval(SQL["command_seal"], job_id, version)
+        return found
+
     async def last_success(self, job_id: UUID, before: datetime) -> datetime | None:
         async with self._connections.connection() as connection:
             found: datetime | None = await connection.fetchval(SQL["last_success"], job_id, before)

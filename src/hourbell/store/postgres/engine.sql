@@ -309,6 +309,9 @@ from hourbell.secrets
 where job_id = any($1::uuid[]) and (valid_until is null or valid_until > $2)
 order by job_id, field, created_at desc, id
 
+-- name: command_seal
+select seal from hourbell.command_seals where job_id = $1 and version = $2
+
 -- name: last_success
 select scheduled_at
 from hourbell.runs

@@ -9,6 +9,7 @@ import asyncpg
 
 from hourbell.core.access.audit_chain import Link
 from hourbell.core.job.definition import Definition
+from hourbell.sealing import CommandSeals
 from hourbell.store.base import Wake
 from hourbell.store.control.bundles import Bundle
 from hourbell.store.control.changes import ChangedJob, NewJob
@@ -32,8 +33,9 @@ _RUNS_AT_ONCE = 1_000  # in one statement
 class PostgresSession:
     """A session in the transaction of a connection."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, seals: CommandSeals | None = None) -> None:
         self._connection = connection
+        self.seals = seals
 
     async def fetch(self, statement: str, /, **values: Any) -> list[Row]:
         found = STATEMENTS[statement]
@@ -118,6 +120,7 @@ class PostgresSession:
 class PostgresSessions:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self.seals: CommandSeals | None = None
 
     def check_target(self, definition: Definition) -> Definition:
         return definition
@@ -132,7 +135,7 @@ class PostgresSessions:
     async def transact(self, verb: Verb[T]) -> T:
         try:
             async with self._connections.transaction() as connection:
-                return await verb(PostgresSession(connection))
+                return await verb(PostgresSession(connection, self.seals))
         except asyncpg.UniqueViolationError as error:
             if error.constraint_name != "jobs_name":
                 raise

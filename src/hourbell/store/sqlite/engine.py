@@ -162,6 +162,10 @@ class SqliteEngineStore:
         wanted = list(jobs)
         return await self._runner.read(lambda session: secrets_of(session.fetch(SQL["secrets_of_jobs"], wanted, now)))
 
+    async def command_seal(self, job_id: UUID, version: int) -> str | None:
+        row = await self._runner.read(lambda session: session.fetch_one(SQL["command_seal"], job_id, version))
+        return None if row is None else str(row["seal"])
+
     async def last_success(self, job_id: UUID, before: datetime) -> datetime | None:
         row = await self._runner.read(lambda session: session.fetch_one(SQL["last_success"], job_id, before))
         return None if row is None else row["scheduled_at"]

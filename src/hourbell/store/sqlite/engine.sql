@@ -227,6 +227,9 @@ from hourbell_secrets
 where job_id in (select unhex(value) from json_each(?1)) and (valid_until is null or valid_until > ?2)
 order by job_id, field, created_at desc, id
 
+-- name: command_seal
+select seal from hourbell_command_seals where job_id = ? and version = ?
+
 -- name: last_success
 select scheduled_at
 from hourbell_runs

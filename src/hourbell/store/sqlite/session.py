@@ -10,6 +10,7 @@ from uuid import UUID
 
 from hourbell.core.access.audit_chain import Link
 from hourbell.core.job.definition import Definition
+from hourbell.sealing import CommandSeals
 from hourbell.store.base import Wake
 from hourbell.store.control.bundles import Bundle
 from hourbell.store.control.changes import ChangedJob, NewJob
@@ -34,8 +35,9 @@ STATEMENTS = load_statements(_OWN, "?", for_sqlite=True)
 class SqliteSession:
     """A session on the transaction of an operation. Its methods never suspend."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, seals: CommandSeals | None = None) -> None:
         self._session = session
+        self.seals = seals
 
     async def fetch(self, statement: str, /, **values: Any) -> list[Row]:
         found = STATEMENTS[statement]
@@ -118,6 +120,7 @@ class SqliteSession:
 class SqliteSessions:
     def __init__(self, runner: Executor) -> None:
         self._runner = runner
+        self.seals: CommandSeals | None = None
 
     def check_target(self, definition: Definition) -> Definition:
         return refuse_functions(definition)
@@ -131,10 +134,10 @@ class SqliteSessions:
         return await self._runner.write(lambda session: session.fetch(found.text, *found.bind(values)))
 
     async def transact(self, verb: Verb[T]) -> T:
-        return await self._runner.write(lambda session: _run_to_end(verb(SqliteSession(session))))
+        return await self._runner.write(lambda session: _run_to_end(verb(SqliteSession(session, self.seals))))
 
     async def snapshot(self, verb: Verb[T]) -> T:
-        return await self._runner.read(lambda session: _run_to_end(verb(SqliteSession(session))))
+        return await self._runner.read(lambda session: _run_to_end(verb(SqliteSession(session, self.seals))))
 
 
 def _run_to_end(coroutine: Coroutine[Any, Any, T]) -> T:

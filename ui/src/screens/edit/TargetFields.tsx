@@ -1,4 +1,4 @@
-/** What the job calls: a webhook, a SQL function, a task. */
+/** What the job calls: a webhook, a SQL function, a task, a command. */
 import type { ReactNode } from 'react'
 import { Button } from '../../components/Button'
 import { Field, Select } from '../../components/Field'
@@ -18,13 +18,14 @@ const TYPES: readonly (readonly [TargetType, string])[] = [
   ['http', 'HTTP'],
   ['sql', 'SQL function'],
   ['task', 'Python task'],
+  ['command', 'Command'],
 ]
 
 export function TargetFields({ form, set, error, isNew, signing }: Props) {
   const types = form.type === 'queue' ? [...TYPES, ['queue', 'Queue'] as const] : TYPES
   return (
     <>
-      <Tabs label="Target type" tabs={types} value={form.type} onChange={(type) => set({ type, timeout: '', args: type === 'http' ? '' : form.args })} />
+      <Tabs label="Target type" tabs={types} value={form.type} onChange={(type) => set({ type, timeout: '', args: type === 'http' ? '' : form.args, rest: form.type === 'command' ? {} : form.rest })} />
       {form.type === 'http' && <Http form={form} set={set} error={error} isNew={isNew} signing={signing} />}
       {form.type === 'sql' && (
         <>
@@ -53,6 +54,33 @@ export function TargetFields({ form, set, error, isNew, signing }: Props) {
           </Field>
           <Args form={form} set={set} error={error} hint="Keyword arguments of the function, as JSON." />
           <Timeout form={form} set={set} error={error} hint="For one attempt." />
+        </>
+      )}
+      {form.type === 'command' && (
+        <>
+          <Field
+            label="Command"
+            hint={form.commandKind === 'shell' ? 'Run by /bin/sh on a node that allows commands.' : 'The program and its arguments as a JSON list; no shell reads them.'}
+            error={error('/target/command')}
+          >
+            <Area rows={3} value={form.command} placeholder={form.commandKind === 'shell' ? 'pg_dump -Fc shop > /backup/shop.dump' : '["/usr/bin/pg_dump", "-Fc", "shop"]'} onChange={(command) => set({ command })} />
+          </Field>
+          <Tabs
+            label="Kind of command"
+            tabs={[
+              ['shell', 'Shell'],
+              ['arguments', 'Arguments'],
+            ]}
+            value={form.commandKind}
+            onChange={(commandKind) => set({ commandKind })}
+          />
+          <div className="edit-columns">
+            <Timeout form={form} set={set} error={error} hint="For one attempt." />
+            <Field label="Label" hint="Run only on nodes with this label. Default: default." error={error('/target/label')}>
+              <input value={form.label} placeholder="default" onChange={(event) => set({ label: event.target.value })} spellCheck={false} />
+            </Field>
+          </div>
+          {Object.keys(form.rest).length > 0 && <p className="hb-field-hint">Other fields of the target stay as they are: {Object.keys(form.rest).join(', ')}.</p>}
         </>
       )}
       {form.type === 'queue' && (

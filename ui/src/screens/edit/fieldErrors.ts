@@ -6,7 +6,7 @@ import type { Problem } from '../../api/types'
 const FIELDS = [
   ...['name', 'schedule', 'timezone', 'dst', 'description', 'tags', 'subject', 'payload', 'headers', 'secret_headers'],
   ...['catch_up', 'catch_up_window', 'overlap', 'retry', 'delivery', 'max_age', 'late_after', 'priority', 'jitter', 'starts_at', 'ends_at'],
-  ...['url', 'method', 'headers', 'body', 'timeout', 'secret', 'function', 'args', 'database', 'lock_timeout', 'search_path', 'name', 'queue'].map((field) => `target/${field}`),
+  ...['url', 'method', 'headers', 'body', 'timeout', 'secret', 'function', 'args', 'database', 'lock_timeout', 'search_path', 'name', 'command', 'label', 'queue'].map((field) => `target/${field}`),
 ].map((field) => `/${field}`)
 
 const isBelow = (pointer: string, field: string) => pointer === field || pointer.startsWith(`${field}/`)

@@ -5,7 +5,7 @@ import { parseExpression } from './builder'
 
 export type Json = null | boolean | number | bigint | string | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
-export type TargetType = 'http' | 'sql' | 'task' | 'queue'
+export type TargetType = 'http' | 'sql' | 'task' | 'command' | 'queue'
 
 export interface HeaderRow {
   name: string
@@ -36,6 +36,10 @@ export interface Form {
   lockTimeout: string
   searchPath: string
   task: string
+  commandKind: 'shell' | 'arguments'
+  /** A text for the shell, or the arguments as a JSON list. */
+  command: string
+  label: string
   queue: string
   /** Arguments of a SQL function or a task, as JSON. */
   args: string
@@ -71,7 +75,7 @@ export interface Made {
 const METHODS = ['POST', 'GET', 'PUT', 'PATCH', 'DELETE'] as const
 export { METHODS }
 
-export const TIMEOUTS: Record<TargetType, string> = { http: '30s', sql: '30s', task: '10m', queue: '' }
+export const TIMEOUTS: Record<TargetType, string> = { http: '30s', sql: '30s', task: '10m', command: '1h', queue: '' }
 
 /** Defaults of a job, as a complete body has them. */
 export const DEFAULTS: JsonObject = {
@@ -98,6 +102,7 @@ const TARGET_DEFAULTS: Record<TargetType, JsonObject> = {
   http: { method: 'POST', headers: {}, body: null, timeout: '30s' },
   sql: { args: {}, database: 'default', timeout: '30s', lock_timeout: null, search_path: ['public'] },
   task: { args: {}, timeout: '10m' },
+  command: { label: 'default', timeout: '1h' },
   queue: {},
 }
 
@@ -122,6 +127,9 @@ export function emptyForm(): Form {
     lockTimeout: '',
     searchPath: '',
     task: '',
+    commandKind: 'shell',
+    command: '',
+    label: '',
     queue: '',
     args: '',
     timeout: '',
@@ -147,8 +155,8 @@ export function emptyForm(): Form {
 /** The form of a job as the API shows it. `secrets` are the names of its secrets: "header:Authorization", "signing". */
 export function fromJob(job: JsonObject, secrets: readonly string[] = []): Form {
   const target = isObject(job.target) ? job.target : {}
-  const type = (['http', 'sql', 'task', 'queue'] as const).find((each) => each === target.type) ?? 'http'
-  const known = new Set(['type', ...{ http: ['url'], sql: ['function'], task: ['name'], queue: ['queue'] }[type], ...Object.keys(TARGET_DEFAULTS[type])])
+  const type = (['http', 'sql', 'task', 'command', 'queue'] as const).find((each) => each === target.type) ?? 'http'
+  const known = new Set(['type', ...{ http: ['url'], sql: ['function'], task: ['name'], command: ['command'], queue: ['queue'] }[type], ...Object.keys(TARGET_DEFAULTS[type])])
   const rest = Object.fromEntries(Object.entries(target).filter(([key]) => !known.has(key)))
   const plain: HeaderRow[] = Object.entries(isObject(target.headers) ? target.headers : {}).map(([name, value]) => ({ name, value: text(value), isSecret: false, isStored: false }))
   const sealed: HeaderRow[] = secrets.filter((field) => field.startsWith('header:')).map((field) => ({ name: field.slice(7), value: '', isSecret: true, isStored: true }))
@@ -174,6 +182,9 @@ export function fromJob(job: JsonObject, secrets: readonly string[] = []): Form 
     lockTimeout: own(target.lock_timeout, null),
     searchPath: Array.isArray(target.search_path) && !same(target.search_path, ['public']) ? target.search_path.map(text).join(', ') : '',
     task: type === 'task' ? text(target.name) : '',
+    commandKind: Array.isArray(target.command) ? 'arguments' : 'shell',
+    command: Array.isArray(target.command) ? stringifyJson(target.command) : text(target.command),
+    label: type === 'command' ? own(target.label, 'default') : '',
     queue: text(target.queue),
     args: isObject(target.args) && Object.keys(target.args).length ? stringifyJson(target.args, 2) : '',
     timeout: own(target.timeout, TIMEOUTS[type]),
@@ -251,6 +262,10 @@ export function makeBody(form: Form): Made {
     })
   } else if (form.type === 'task') {
     Object.assign(target, { name: form.task.trim(), args: object(form.args, '/target/args'), timeout })
+  } else if (form.type === 'command') {
+    const command = form.commandKind === 'shell' ? form.command : json(form.command, '/target/command')
+    if (form.commandKind === 'arguments' && !errors['/target/command'] && !Array.isArray(command)) errors['/target/command'] = 'Write a JSON list, such as ["/usr/bin/pg_dump", "-Fc", "shop"].'
+    Object.assign(target, { command, label: form.label.trim() || 'default', timeout })
   } else {
     target.queue = form.queue.trim()
   }

@@ -38,9 +38,10 @@ export const NEEDED: Record<string, readonly [isMissing: (form: Form) => boolean
   '/target/url': [(form) => form.type === 'http' && !form.url.trim(), 'Enter the URL to call, for example https://example.com/hook.'],
   '/target/function': [(form) => form.type === 'sql' && !form.function.trim(), 'Enter the function to call, for example public.run_daily_cleanup.'],
   '/target/name': [(form) => form.type === 'task' && !form.task.trim(), 'Enter the name of the task.'],
+  '/target/command': [(form) => form.type === 'command' && !form.command.trim(), 'Enter the command to run.'],
   '/target/queue': [(form) => form.type === 'queue' && !form.queue.trim(), 'Enter the name of the queue.'],
 }
-const NEEDED_NAMES: Record<string, string> = { '/name': 'a name', '/schedule': 'a schedule', '/target/url': 'a URL', '/target/function': 'a function', '/target/name': 'a task', '/target/queue': 'a queue' }
+const NEEDED_NAMES: Record<string, string> = { '/name': 'a name', '/schedule': 'a schedule', '/target/url': 'a URL', '/target/function': 'a function', '/target/name': 'a task', '/target/command': 'a command', '/target/queue': 'a queue' }
 
 export function needed(form: Form): string[] {
   return Object.entries(NEEDED).flatMap(([pointer, [isMissing]]) => (isMissing(form) ? [NEEDED_NAMES[pointer] ?? pointer] : []))

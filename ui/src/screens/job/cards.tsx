@@ -339,8 +339,8 @@ export function WhyNot({ job }: { job: JobDetail }) {
 }
 
 export function Settings({ job }: { job: JobDetail }) {
-  const { type, ...target } = job.target as { type: string; url?: string; method?: string; name?: string; function?: string }
-  const where = type === 'http' ? `${target.method ?? 'POST'} ${target.url}` : type === 'task' ? `task ${target.name}` : type === 'sql' ? `SQL function ${target.function}` : type
+  const { type, ...target } = job.target as { type: string; url?: string; method?: string; name?: string; function?: string; command?: string | string[] }
+  const where = type === 'http' ? `${target.method ?? 'POST'} ${target.url}` : type === 'task' ? `task ${target.name}` : type === 'sql' ? `SQL function ${target.function}` : type === 'command' ? `command ${Array.isArray(target.command) ? target.command.join(' ') : target.command}` : type
   return (
     <Card title="Settings">
       <Facts>

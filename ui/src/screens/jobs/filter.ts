@@ -27,6 +27,7 @@ export const TARGET_OPTIONS = [
   ['http', 'http'],
   ['sql', 'sql'],
   ['task', 'task'],
+  ['command', 'command'],
   ['queue', 'queue'],
 ] as const
 export const RESULT_OPTIONS = [

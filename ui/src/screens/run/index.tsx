@@ -406,7 +406,7 @@ function Request({ target, payload }: { target: NonNullable<JobVersion['definiti
   if (target.type !== 'http' || typeof target.url !== 'string') {
     const { type, ...rest } = target
     return (
-      <Card title={type === 'task' ? 'Task' : type === 'sql' ? 'SQL function' : 'Target'}>
+      <Card title={type === 'task' ? 'Task' : type === 'sql' ? 'SQL function' : type === 'command' ? 'Command' : 'Target'}>
         <Facts>
           {Object.entries(rest).map(([field, value]) => (
             <Fact key={field} name={field} value={typeof value === 'string' ? value : stringifyJson(value)} />
