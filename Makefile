@@ -76,7 +76,7 @@ check: $(READY) ## check style, types and layers
 sweep: $(READY) ## test every transition of every time zone, 2000 to 2040 (minutes)
 	@$(BIN)/pytest -n auto -m sweep
 
-campaign: $(READY) ## inject real faults at full size, under 15 minutes: make campaign SEED=1 SCALE=1 ONLY=kills,frozen
+campaign: $(READY) ## inject real faults at full size, about an hour: make campaign SEED=1 SCALE=1 ONLY=kills,frozen
 	@$(BIN)/python -m tests.faults --seed $(or $(SEED),1) --scale $(or $(SCALE),1) --only "$(ONLY)" --json campaign.json
 
 simulate: $(READY) ## simulate the engine with virtual time and random faults: make simulate SEEDS=10000

@@ -88,7 +88,7 @@ class _Scene:
         return self.hooks.pings(f"/{self.pace.name}")
 
 
-class Fault(Protocol):
+class Failure(Protocol):
     name: str
 
     async def strike(self, scene: _Scene) -> None: ...
@@ -148,7 +148,7 @@ class _Found:
 async def run(setting: Setting) -> Verdict:
     verdict = Verdict("silence", setting.backend)
     rounds = setting.sized(ROUNDS, least=2)
-    faults: list[Fault] = [Killed(), Frozen()]
+    faults: list[Failure] = [Killed(), Frozen()]
     if setting.backend == "postgres":  # SQLite has no connection that could be cut
         faults.append(CutOff())
     is_whole = setting.scale >= 1
@@ -188,7 +188,7 @@ def _max(seconds: Sequence[float]) -> float:
     return round(max(seconds, default=PATIENCE), 1)
 
 
-async def _rounds(setting: Setting, fault: Fault, rounds: int, is_whole: bool) -> _Found:
+async def _rounds(setting: Setting, fault: Failure, rounds: int, is_whole: bool) -> _Found:
     found = _Found()
     async with _scene(setting, fault) as scene:
         for pace, number in ((ADVISED, int(is_whole)), (SHORT, rounds)):
@@ -208,7 +208,7 @@ async def _rounds(setting: Setting, fault: Fault, rounds: int, is_whole: bool) -
     return found
 
 
-async def _round(scene: _Scene, fault: Fault, found: _Found) -> None:
+async def _round(scene: _Scene, fault: Failure, found: _Found) -> None:
     """Strike, wait until `hourbell watch` has notified, heal, and wait for that message, too."""
     pace, known = scene.pace, len(_messages(scene))
     began_at = elapsed()
@@ -244,7 +244,7 @@ def _messages(scene: _Scene) -> list[Delivered]:
 
 
 @asynccontextmanager
-async def _scene(setting: Setting, fault: Fault) -> AsyncIterator[_Scene]:
+async def _scene(setting: Setting, fault: Failure) -> AsyncIterator[_Scene]:
     folder = setting.folder / fault.name.partition(" ")[0]
     folder.mkdir()
     async with database_for(setting.backend) as database:
