@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from hourbell.core.alerts.kinds import Event
-from hourbell.core.alerts.message import IncidentSummary, JobSummary, Message, RunSummary
+from hourbell.core.alerts.kinds import Event, IncidentState
+from hourbell.core.alerts.message import DigestItem, IncidentSummary, JobSummary, Message, RunSummary
 from tests.core.alerts.values import opened
 from tests.core.values import HOUR, T0
 
@@ -23,6 +23,19 @@ def test_a_message_is_read_as_it_was_written() -> None:
     )
 
     assert Message.from_json(json.loads(json.dumps(message.to_json()))) == message
+
+
+def test_a_digest_is_read_as_it_was_written() -> None:
+    items = (
+        DigestItem(Event.OPENED, IncidentSummary.of(opened(), ("one",))),
+        DigestItem(Event.RESOLVED, IncidentSummary.of(opened(state=IncidentState.RESOLVED, resolved_at=T0), ("two",))),
+    )
+    message = Message("id-3", Event.QUIET_DIGEST, T0, "ops", items=items, total=7)
+    body = json.loads(json.dumps(message.to_json()))
+
+    assert Message.from_json(body) == message
+    assert (body["incident"], body["total"]) == (None, 7)
+    assert [each["type"] for each in body["incidents"]] == ["incident.opened", "incident.resolved"]
 
 
 def test_a_test_of_a_channel_is_about_no_incident() -> None:

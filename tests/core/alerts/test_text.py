@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from hourbell.core.alerts.kinds import Event, IncidentKind
-from hourbell.core.alerts.message import IncidentSummary, JobSummary, Message, RunSummary
+from hourbell.core.alerts.message import DigestItem, IncidentSummary, JobSummary, Message, RunSummary
 from hourbell.core.alerts.text import (
     GREEN,
     MAX_LINE_CHARACTERS,
@@ -140,3 +140,18 @@ def test_html_shows_values_as_text() -> None:
 
     assert not {"script", "img"} & set(seen)
     assert texts.count(evil) == 3  # the job, its description, the error
+
+
+def test_a_digest_says_what_goes_on_before_what_is_over() -> None:
+    over = replace(INCIDENT, jobs=("backup",), state="resolved", resolved_at=T0 + HOUR, error="disk\nfull")
+    items = (DigestItem(Event.RESOLVED, over), DigestItem(Event.OPENED, INCIDENT), DigestItem(Event.REPEATED, INCIDENT))
+    text = describe(Message("m", Event.QUIET_DIGEST, T0 + 2 * HOUR, "ops", items=items, total=60))
+
+    assert text.title == "After quiet hours: 60 incidents, 1 of them over"
+    assert [name for name, _ in text.fields] == ["Open", "Still", "Resolved", "More"]
+    assert text.fields[0][1] == "nightly-report failed, 2026-03-02 09:00:00 UTC (2h ago): HTTP 503"
+    assert text.fields[2][1].startswith("backup failed, 2026-03-02 09:00:00 UTC to 2026-03-02 10:00:00 UTC (1h): ")
+    assert "\n" not in text.fields[2][1]
+    assert text.fields[3] == ("More", "57 incidents; see `hourbell incident list`")
+    assert plain_text(text)
+    assert html_text(text)
