@@ -86,6 +86,7 @@ async def test_restarts_deploys_and_a_change_of_the_clocks_raise_no_alarm(
     alerted = Alerted(cluster)
     await alerted.add_channel()
     await alerted.put_policy(**STRICT)
+    await alerted.put_policy("nightly", **STRICT | {"no_success_for": "26h"})
     await well(alerted)
     nodes = await cluster.start_many(3)
     for number in range(3):
@@ -93,7 +94,6 @@ async def test_restarts_deploys_and_a_change_of_the_clocks_raise_no_alarm(
     await cluster.add_job("hourly", "0 * * * *", timezone=BERLIN, late_after=2 * MINUTE)
     await cluster.add_job("half-past", "30 * * * *", timezone=BERLIN, late_after=2 * MINUTE)
     await cluster.add_job("nightly", "30 2 * * *", timezone=BERLIN, alert_policy="nightly")
-    await alerted.put_policy("nightly", **STRICT | {"no_success_for": "26h"})
     for _ in range(rounds):
         for disturb in (roll, restart, kill, outlast):
             await disturb(cluster, nodes)

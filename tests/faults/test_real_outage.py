@@ -35,7 +35,7 @@ async def work(run):
 
 for number in range({JOBS}):
     policy = ("all", "latest", "none", "earliest")[number % 4]
-    options = dict(catch_up=policy, late_after="10s", retry="none", alert_policy="rarely")
+    options = dict(catch_up=policy, late_after="10s", retry="none")
     scheduler.job("*/10 * * * * *", name=f"job-{{number:02}}", **options)(work)
 """
 
@@ -84,7 +84,7 @@ def test_an_outage_of_two_minutes_is_notified_logged_and_summed_up(tmp_path: Pat
         with Server(tmp_path, *start, name="before", HTTP_ADDR=address) as before:
             before.wait_for("serving", STARTING)
             put(before, "channels/ops", {"type": "webhook", "url": hooks.url(path="/ops")})
-            put(before, "alert-policies/rarely", {"on": ["late", "missed"]})
+            put(before, "alert-policies/default", {"on": ["late", "missed"]})
             time.sleep(15)
             before.signal(signal.SIGKILL)
             before.wait(10)
