@@ -112,7 +112,7 @@ def test_an_outage_of_two_minutes_is_notified_logged_and_summed_up(tmp_path: Pat
     assert "5 jobs with a run of every missed time" in opened.incident["error"]
     assert while_on["hourbell_recovery_mode"] == 1
     assert at_the_end["hourbell_recovery_mode"] == 0
-    assert at_the_end["hourbell_runs_late_total"] == len(late) > 10
+    assert 10 < at_the_end["hourbell_runs_late_total"] <= len(late)  # more may follow, behind the backlog
     missed = [each for each in late if outage["start"] < each["scheduled_at"] < started["time"]]
     assert len(missed) > 10
     assert {each["reason"] for each in missed} == {"recovery from downtime"}

@@ -153,9 +153,11 @@ async def run(setting: Setting) -> Verdict:
         faults.append(CutOff())
     is_whole = setting.scale >= 1
     peers = _peers(setting) if is_whole else _nothing()
-    *found, silent = await asyncio.gather(*(_rounds(setting, fault, rounds, is_whole) for fault in faults), peers)
+    async with asyncio.TaskGroup() as group:  # if one breaks off, the processes of the others end before their folders
+        tasks = [group.create_task(_rounds(setting, fault, rounds, is_whole)) for fault in faults]
+        watched = group.create_task(peers)
+    found, silent = [task.result() for task in tasks], watched.result()
     for fault, each in zip(faults, found, strict=True):
-        assert isinstance(each, _Found)
         for pace in each.watch:
             seconds, pings = each.watch[pace], each.monitor[pace]
             verdict.equal(
@@ -174,13 +176,13 @@ async def run(setting: Setting) -> Verdict:
             )
         none_of(verdict, f"all {fault.name}: notified of anything else", each.false_alarms)
         none_of(verdict, f"all {fault.name}: nodes that did not come back", each.not_over)
-    if isinstance(silent, dict):
+    if silent is not None:
         for what, seconds in silent.items():
             verdict.at_most(f"one of three nodes {what}: seconds until the others notify", LIMIT_SECONDS, seconds)
     return verdict
 
 
-async def _nothing() -> None:
+async def _nothing() -> dict[str, float] | None:
     return None
 
 
@@ -276,7 +278,7 @@ def _watching(scene: _Scene, pace: _Pace) -> Iterator[Path]:
         process.wait()
 
 
-async def _peers(setting: Setting) -> dict[str, float]:
+async def _peers(setting: Setting) -> dict[str, float] | None:
     """One of three nodes is killed, and then another one frozen; seconds until a channel has the message of each."""
     folder, found = setting.folder / "peers", dict[str, float]()
     folder.mkdir()
