@@ -412,13 +412,13 @@ function Teach() {
   return (
     <Empty title="What you can import">
       <p>
-        <strong>A crontab</strong>: each entry becomes a disabled job of a Python task that you have yet to write, because Hourbell runs no shell commands. The command is kept in the description.
+        <strong>A crontab</strong>: each entry becomes a disabled job of a Python task that you have yet to write; the command is kept in the description. To run the commands themselves, use <code>hourbell import crontab --commands</code>.
       </p>
       <CodeBlock code="crontab -l" label="Show your crontab" name="the command that shows your crontab" />
       <p>
         <strong>A jobs file</strong>: TOML, YAML or JSON. References to secrets (<code>env:</code>, <code>file:</code>) are left out here; <code>hourbell apply</code> resolves them where the file is.
       </p>
-      <CodeBlock code={'[[job]]\nname = "nightly-report"\nschedule = "0 3 * * 1-5"\ntimezone = "Europe/Berlin"\ntarget = { type = "http", url = "https://example.com/report" }'} label="jobs.toml" />
+      <CodeBlock code={'[[job]]\nname = "nightly-report"\nschedule = "0 3 * * 1-5"\ntimezone = "Europe/Berlin"\n[job.target]\ntype = "http"\nurl = "https://example.com/report"'} label="jobs.toml" />
     </Empty>
   )
 }

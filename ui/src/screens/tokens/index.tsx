@@ -129,7 +129,7 @@ export default function Tokens() {
       {isAdmin && !tokens.data && !tokens.error && <Loading what="tokens" />}
       {rows.length > 0 && <Table label="Tokens" rows={rows} rowKey={(token) => token.id} columns={columns} />}
       {tokens.data && !rows.length && (
-        <Empty title={all.length ? 'No token is active' : 'No tokens yet'} examples={[{ label: 'On the server', code: 'hourbell token create deploy --role editor' }]}>
+        <Empty title={all.length ? 'No token is active' : 'No tokens yet'} examples={[{ label: 'On the server', code: 'hourbell token create admin --role admin' }]}>
           <p>{session?.kind === 'open' ? 'Without tokens, this server answers only callers on its own machine, who have all permissions. After the first token every caller needs one: create an admin token first.' : 'Create one here or on the server.'}</p>
         </Empty>
       )}
