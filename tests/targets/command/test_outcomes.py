@@ -262,6 +262,19 @@ async def test_a_command_without_its_own_seal_does_not_run(seal: str, tmp_path: 
     assert (attempt.begins, list(tmp_path.iterdir())) == (0, [])
 
 
+async def test_a_seal_that_cannot_be_read_hands_the_run_back(caplog: pytest.LogCaptureFixture) -> None:
+    attempt = Attempt({"command": "true"})
+    call = attempt.call()
+
+    async def fail() -> str | None:
+        raise OSError("the database is unreachable")
+
+    call.command_seal = fail  # type: ignore[method-assign]
+    assert await attempt.node.deliver(call) == Unstarted()
+    assert [record.message for record in caplog.records] == ["command_seal_unreadable"]
+    await attempt.node.close()
+
+
 async def test_a_run_in_the_lane_of_another_label_does_not_run() -> None:
     outcome = await Attempt({"command": "true", "label": "db1"}, lane="command:default").make()
 

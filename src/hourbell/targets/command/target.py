@@ -7,6 +7,7 @@ the right to write Hourbell's tables is not the right to run programs.
 
 import asyncio
 import json
+import logging
 import os
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,8 @@ from hourbell.targets.command.outcome import outcome_of, remarks_on
 from hourbell.targets.command.output import Output
 from hourbell.targets.pool import Pool
 from hourbell.targets.task_notes import NoteWriter
+
+log = logging.getLogger("hourbell.targets")
 
 _MAX_PAYLOAD_BYTES = 32_768  # in a variable; stdin has all of it
 _STOP_SECONDS = 8.0  # an interrupted command is killed after five
@@ -66,7 +69,12 @@ class CommandTarget:
         return self._slots
 
     async def deliver(self, call: Call) -> Outcome:
-        command = await self._verified(call)
+        try:
+            command = await self._verified(call)
+        except Exception as error:  # nothing has started, so the run can be handed back
+            facts = {"run": str(call.run.id), "job": call.definition.name, "error": str(error) or type(error).__name__}
+            log.warning("command_seal_unreadable", extra=facts)
+            return Unstarted()
         if isinstance(command, Failed):
             return command
         if not self._slots.enter():
