@@ -51,7 +51,7 @@ async def api() -> AsyncIterator[Whole]:
             "/jobs?target=ftp",
             "/query/target",
             "target is not one of the allowed values",
-            "write http, sql, task or queue",
+            "write http, sql, task, command or queue",
         ),
         (f"/jobs?q={'x' * 101}", "/query/q", "q is too long", "write at most 100 characters"),
         (f"/jobs/{'x' * 101}", "/path/job", "job is too long", "write at most 100 characters"),

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -101,10 +102,10 @@ async def test_other_large_bodies_do_not_wait_for_a_conversion(api: Whole, monke
     begun, go_on = threading.Event(), threading.Event()
     convert = job_bulk.convert_crontab
 
-    def slow(text: str, timezone: str | None) -> Converted:
+    def slow(*given: Any, **options: Any) -> Converted:
         begun.set()
         assert go_on.wait(30)
-        return convert(text, timezone)
+        return convert(*given, **options)
 
     monkeypatch.setattr(job_bulk, "convert_crontab", slow)
     body = {"format": "crontab", "text": "@daily a\n" * 2_000}

@@ -18,6 +18,7 @@ from tests.examples.processes import until
 
 GROUPS = ("audit", "config", "cron", "events", "explain", "forecast", "import", "job", "nodes", "run", "status", "top")
 ANY_RUN = "5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e"
+END_OF_ANY_RUN = ANY_RUN[-8:]
 FUNCTION = "create function public.run_cleanup(days integer) returns void language sql as ''"
 
 
@@ -97,6 +98,8 @@ def follow(node: Live, file: Path, example: str, way: Way) -> None:
     prepare(node, arguments)
     if ANY_RUN in arguments:
         arguments[arguments.index(ANY_RUN)] = a_run(node, arguments[1])
+    if END_OF_ANY_RUN in arguments:
+        arguments[arguments.index(END_OF_ANY_RUN)] = a_run(node, arguments[1])[-8:]
     if arguments[:2] == ["run", "replay"] and len(arguments) == 2:
         arguments.append(a_run(node, "replay"))  # xargs would
     if arguments[:2] == ["import", "jobs"] and "-" in arguments:
@@ -127,7 +130,7 @@ def prepare(node: Live, arguments: list[str]) -> None:
 
 def a_run(node: Live, verb: str) -> str:
     """A run that the command can act on."""
-    job = {"watch": "fine", "get": "fine", "cancel": "waits"}.get(verb, "fails")
+    job = {"watch": "fine", "get": "fine", "logs": "fine", "cancel": "waits"}.get(verb, "fails")
     if node.run("job", "get", job).exit_code == 3:
         node.create(job, method="GET" if job == "fine" else "POST")
         node.ok("job", "edit", job, "--retry", "default" if job == "waits" else "none")

@@ -175,6 +175,8 @@ async def applied(api: Whole, bodies: list[dict[str, Any]], source: str, *, dry_
 def test_applying_an_export_changes_nothing_in_any_format(wanted: list[Definition], source: str) -> None:
     async def exported_and_applied() -> None:
         async with SqliteDatabase.in_memory() as database, whole_api(database) as api:
+            for policy in {definition.alert_policy for definition in wanted} - {"", "none"}:
+                await api.client.put(f"/api/v1/alert-policies/{policy}", json={})
             await applied(api, [job_to_body(definition) for definition in wanted], source)
             export = Export()
             for raw in (await api.client.get("/api/v1/jobs")).json()["items"]:

@@ -249,7 +249,7 @@ def test_a_time_with_an_offset_needs_no_time_zone_note(node: Live, time: str) ->
         (["get", ""], 2, "is empty"),
         (["create", "x", "-s", "0 2x * * *", "--url", "http://127.0.0.1:9/"], 2, "    0 2x * * *\n      ^\n"),
         (["create", "x", "-s", "@daily", "-z", "Europe/Pari", "--url", "http://x/"], 2, "did you mean Europe/Paris?"),
-        (["create", "x", "-s", "@daily"], 2, "--url, --sql, --task or --target"),
+        (["create", "x", "-s", "@daily"], 2, "--url, --sql, --task, --command or --target"),
         (["create", "x", "--url", "http://x/"], 2, "--schedule"),
         (["create", "x", "-s", "@daily", "--url", "http://x/", "--task", "y"], 2, "--url and --task are two"),
         (["create", "x", "-s", "@daily", "--task", "y", "--arg", "z"], 2, "write name=value"),

@@ -111,7 +111,7 @@ def get(client: "Client", job: str, zone: str, output: Output) -> None:
     hourbell job create ping --schedule 'every 5m' --url https://example.com/ping --method GET --retry none --dry-run
     hourbell job create cleanup --schedule '@hourly' --sql public.run_cleanup --arg days=30
     hourbell job create digest --schedule 'H 9 * * 1' --task send_digest --payload '{"days": 7}' --tag mail --paused
-    hourbell job create backup --schedule '0 3 * * *' --command 'pg_dump -Fc shop >/backup/shop.dump' --timeout 2h
+    hourbell job create backup --schedule '0 3 * * *' --command 'pg_dump -Fc -f /backup/shop.dump shop' --timeout 2h
     hourbell job create signed --schedule '@daily' --url https://example.com/hook --secret generate
     hourbell job create signed --schedule '@hourly' --url https://example.com/hook --replace
     """,

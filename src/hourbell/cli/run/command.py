@@ -134,7 +134,7 @@ def get(client: "Client", run: RunPart, zone: str, output: Output) -> None:
     cls=ExampleCommand,
     examples="""
     hourbell run logs 5b0c7a52-6c1f-5b7e-9d43-0f1c2a3b4d5e
-    hourbell run logs -f 4d5e01
+    hourbell run logs -f 2a3b4d5e
     """,
 )
 @click.argument("run", type=RUN)
