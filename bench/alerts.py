@@ -17,12 +17,13 @@ from tempfile import TemporaryDirectory
 
 from bench.limits.databases import Database, Postgres, Sqlite, postgres_server
 from bench.limits.drains import drain_by_nodes
-from bench.limits.plans import add_burst, planned, put_back
+from bench.limits.plans import BEFORE, add_burst, planned, put_back
 from bench.limits.processes import Peer
 from bench.limits.task_jobs import add_task_jobs
 from bench.measure import alternate
 from bench.report import Benchmark, Cell, Column, Kind, Report, Table
 from bench.sizes import given, size
+from hourbell.store.sqlite.values import microseconds
 
 _GOAL = 0.95
 _POLICY = {
@@ -32,6 +33,10 @@ _POLICY = {
     "slow_after": "1m",
     "losing_share": 0.5,
     "paused_for": "1d",
+}
+_CREATE = {  # the jobs of the burst are due years ahead; created now, they would all have had no success for years
+    "PostgreSQL": f"update hourbell.jobs set created_at = timestamptz '{BEFORE}'",
+    "SQLite": f"update hourbell_jobs set created_at = {microseconds(BEFORE)}",
 }
 _WRITE_POLICY = {
     "PostgreSQL": "insert into hourbell.alert_policies (name, definition, updated_at, updated_by) "
@@ -98,6 +103,7 @@ def _pairs(make: Callable[[], Database], stack: ExitStack) -> list[Pair]:
         stack.callback(database.drop)
     add_task_jobs(drained, 100)
     add_burst(burst, size("jobs", 100_000), size("due", 10_000))
+    burst.ask(_CREATE[burst.name])
     for database in (drained, burst):
         database.ask(_WRITE_POLICY[database.name].format(policy=json.dumps(_POLICY)))
     return [Pair("drain", drained.name, partial(_drain, drained)), Pair("planning", burst.name, partial(_plan, burst))]

@@ -42,13 +42,16 @@ async def _main(url: str, probes: int, *, watches: bool = False) -> None:
     for _ in range(2):
         clock.observe(BEFORE, elapsed())
     await planner.tick()
+    watcher = _watcher(stores, clock) if watches else None
+    if watcher is not None:
+        await watcher.tick()  # the looks of a start, which are not those of a node that has been running
     tune_interpreter()  # as in a node that serves
     print(json.dumps("ready"), flush=True)
     sys.stdin.readline()
     before = await _probe(store, BEFORE, probes)
     for _ in range(2):
         clock.observe(NOW, elapsed())
-    watching = asyncio.create_task(_watch(stores, clock)) if watches else None
+    watching = None if watcher is None else asyncio.create_task(_watch(watcher))
     start = time.perf_counter()
     while await planner.tick() == 0:
         pass
@@ -61,9 +64,8 @@ async def _main(url: str, probes: int, *, watches: bool = False) -> None:
     await stores.close()
 
 
-async def _watch(stores: Stores, clock: DatabaseClock) -> None:
-    """Let the watcher of a node turn until cancelled."""
-    watcher = Watcher(
+def _watcher(stores: Stores, clock: DatabaseClock) -> Watcher:
+    return Watcher(
         stores.alerts,
         stores.engine,
         clock,
@@ -72,6 +74,10 @@ async def _watch(stores: Stores, clock: DatabaseClock) -> None:
         retention=timedelta(days=30),
         elapsed=elapsed,
     )
+
+
+async def _watch(watcher: Watcher) -> None:
+    """Let the watcher turn until cancelled; it begins at once, so that one look falls into every burst."""
     while True:
         await asyncio.sleep(await watcher.tick())
 
