@@ -63,7 +63,7 @@ export function PlanCard({ isNew, zone, storedZone, fields, plan, preview, error
             {warning.at.length > 0 && (
               <span className="edit-warning-times">
                 {warning.at.slice(0, 4).map((at) => (
-                  <Time key={at} at={at} zone={zone} offset />
+                  <Time key={at} at={at} zone={zone} offset seconds={warning.at.some(hasSeconds)} />
                 ))}
               </span>
             )}
@@ -82,7 +82,7 @@ export function PlanCard({ isNew, zone, storedZone, fields, plan, preview, error
               <li key={`${occurrence.at} ${mark}`} data-mark={mark}>
                 <span className="edit-times-mark">{mark === 'added' ? '+' : mark === 'removed' ? '−' : ''}</span>
                 <span>
-                  <Time at={occurrence.at} zone={zone} offset seconds={!/:00(\.0+)?Z$/.test(occurrence.at)} />
+                  <Time at={occurrence.at} zone={zone} offset seconds={hasSeconds(occurrence.at)} />
                   {occurrence.shifted && <span className="edit-times-note">moved from {occurrence.nominal_local.slice(11, 16)}: the clock skips it</span>}
                 </span>
                 <span className="hb-muted">
@@ -97,4 +97,8 @@ export function PlanCard({ isNew, zone, storedZone, fields, plan, preview, error
       </div>
     </Card>
   )
+}
+
+function hasSeconds(at: string): boolean {
+  return !/:00(\.0+)?Z$/.test(at)
 }
