@@ -26,6 +26,9 @@ def test_fails_anyway():
 """
 
 
+SUMMARY = "== short test summary info =="
+
+
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.path)
 def test_the_text_that_a_mutant_replaces_occurs_once_in_its_file(change: Change) -> None:
     assert (ROOT / change.path).read_text("utf-8").count(change.old) == 1
@@ -36,6 +39,7 @@ def test_the_text_that_a_mutant_replaces_occurs_once_in_its_file(change: Change)
     [
         (Finished(0, "3 passed"), Status.PASSED),
         (Finished(1, "FAILED t.py::a - assert 1 == 2\n1 failed"), Status.FAILED),
+        (Finished(1, f"ERROR    hourbell.engine:1 run_failed\n{SUMMARY}\nFAILED t.py::a"), Status.FAILED),  # a log line
         (Finished(1, "ERROR t.py::a - RuntimeError\n1 error"), Status.BROKEN),  # its set-up failed
         (Finished(1, ""), Status.BROKEN),
         (Finished(2, "ERROR t.py - ImportError"), Status.BROKEN),  # not collected

@@ -59,7 +59,8 @@ def read_pytest(done: Finished | None) -> Outcome:
         return Outcome(Status.BROKEN, "timed out")
     if done.returncode == 0:
         return Outcome(Status.PASSED)
-    summary = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    _, _, end = done.stdout.rpartition("short test summary info")  # before it, log lines begin with ERROR, too
+    summary = [line for line in end.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     errors = [line for line in summary if line.startswith("ERROR ")]
     if done.returncode != 1 or errors or not summary:
         return Outcome(Status.BROKEN, (errors or [f"exit code {done.returncode}"])[0])
