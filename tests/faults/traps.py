@@ -17,7 +17,7 @@ from hourbell.core.alerts.kinds import Event
 from hourbell.core.alerts.message import Message
 from hourbell.core.run.settle import Outcome
 from hourbell.core.run.states import RunState
-from hourbell.store.alerts import watching
+from hourbell.store.alerts import messages
 from hourbell.store.alerts.watching import AlertStore, WatchResult
 from hourbell.store.base import Saved, SettledAttempt
 from hourbell.store.postgres.engine import PostgresEngineStore
@@ -91,14 +91,14 @@ def _trap_settle(trap: Trap, store: Any) -> None:
 
 
 def _trap_messages(trap: Trap) -> None:
-    plan_message = watching.plan_message
+    plan_message = messages.plan_message
 
     async def trapped(session: Any, channel: StoredChannel, run_id: UUID, message: Message, *more: Any) -> None:
         await plan_message(session, channel, run_id, message, *more)
         if message.job is not None:
             trap.pass_by(Moment.PLANNED, message.job.id, message.event)
 
-    watching.plan_message = trapped
+    messages.plan_message = trapped
 
 
 def _trap_watch(trap: Trap) -> None:
