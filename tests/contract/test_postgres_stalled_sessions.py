@@ -110,11 +110,13 @@ async def test_a_session_that_works_is_left_alone(postgres: PostgresDatabase) ->
     await other.close()
 
 
-async def test_sessions_of_a_role_that_this_one_may_not_act_for_are_left_alone(postgres: PostgresDatabase) -> None:
+@pytest.mark.parametrize("rule", ["select 1", "revoke execute on function pg_terminate_backend from public"])
+async def test_sessions_that_this_role_may_not_end_are_left_alone(postgres: PostgresDatabase, rule: str) -> None:
     """And the reaper does not fail because of them."""
     name = f"limited_{uuid4().hex}"
     await postgres.sql(f"create role {name} login; grant all on schema hourbell to {name}")
     await postgres.sql(f"grant all on all tables in schema hourbell to {name}")
+    await postgres.sql(rule)
     try:
         url = postgres.url.replace("postgres@", f"{name}@", 1)
         assert url != postgres.url

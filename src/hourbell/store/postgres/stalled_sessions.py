@@ -9,6 +9,8 @@ import logging
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
+
 from hourbell.store.sql.queries import load_queries
 
 log = logging.getLogger("hourbell.store")
@@ -18,6 +20,13 @@ _SQL = load_queries("hourbell.store.postgres", "stalled_sessions.sql")
 
 
 async def end_stalled_sessions(connection: Any, stalled_after: timedelta) -> None:
-    """End Hourbell's sessions that have waited for so long for the rest of a statement."""
-    for row in await connection.fetch(_SQL["end_stalled_sessions"], stalled_after):
+    """End Hourbell's sessions that have waited for so long for the rest of a statement.
+
+    A role that may not end sessions leaves them alone: the reaper, which calls this, must not fail because of it.
+    """
+    try:
+        rows = await connection.fetch(_SQL["end_stalled_sessions"], stalled_after)
+    except asyncpg.InsufficientPrivilegeError:
+        return
+    for row in rows:
         log.warning("stalled_session_ended", extra={"pid": row["pid"], "seconds": round(row["seconds"], 1)})
